@@ -74,12 +74,12 @@ def _checked(table: schema.Table, frame: pl.DataFrame) -> pl.DataFrame:
     try:
         frame = frame.select(pl.col(column.name).cast(column.dtype) for column in table.columns)
     except pl.exceptions.PolarsError as error:
-        raise InputError(f"a column has the wrong type: {error}", where=f"table {table.name}") from None
+        raise InputError(
+            f"a column has the wrong type: {error}", where=f"table {table.name}"
+        ) from None
     for column in table.columns:
         if not column.nullable and frame[column.name].null_count():
-            raise InputError(
-                f"column {column.name} holds nulls", where=f"table {table.name}"
-            )
+            raise InputError(f"column {column.name} holds nulls", where=f"table {table.name}")
     return frame
 
 

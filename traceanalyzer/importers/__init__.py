@@ -1,5 +1,169 @@
 """From files to one Trace: each format is recognised by its content, never by its name.
 
-A format is a module with `recognises(path, head)` and `read(path, progress)`; `nsys_report` is
-the exception, which turns a report into an export that another format reads.
+A format is a module with `recognises(path, head)` and `read(path, progress)`, and one line in
+`_FORMATS`; `nsys_report` is the exception, which turns a report into an export that another
+format reads.
 """
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import polars as pl
+
+from traceanalyzer.errors import InputError
+from traceanalyzer.importers import (
+    nsys_parquet,
+    nsys_report,
+    nsys_sqlite,
+    torch_profiler,
+)
+from traceanalyzer.importers.ranks import rank_in
+from traceanalyzer.progress import Progress, silent
+from traceanalyzer.trace import Trace, concatenate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+__all__ = ["load"]
+
+_HEAD_BYTES = 4096
+
+
+class _Format(Protocol):
+    def recognises(self, path: Path, head: bytes) -> bool: ...
+
+    def read(self, path: Path, progress: Progress) -> Trace: ...
+
+
+_FORMATS: tuple[_Format, ...] = (nsys_sqlite, nsys_parquet, torch_profiler)
+
+
+def load(
+    path: str | PathLike[str] | Iterable[str | PathLike[str]],
+    *,
+    nsys: str | None = None,
+    progress: Progress = silent,
+) -> Trace:
+    """Read one capture: a file, an export folder, or the files of a run's ranks.
+
+    Args:
+        path: A file or folder, or several; a folder that is no export itself stands for the
+            traces in it.
+        nsys: The Nsight Systems command line to export reports with; found when None.
+        progress: Told about each stage.
+
+    Returns:
+        One Trace; ranks come from the files' own metadata, else from the file names.
+
+    Raises:
+        InputError: A path does not exist, is of no known format, or is damaged.
+    """
+    paths = [path] if isinstance(path, str | PathLike) else list(path)
+    files = [file for each in paths for file in _files_of(Path(each))]
+    traces = [_read(file, nsys, progress) for file in files]
+    if len(traces) > 1:
+        traces = _ranked_by_file_name(files, traces)
+    return concatenate(traces)
+
+
+def _files_of(path: Path) -> list[Path]:
+    """The traces a path stands for."""
+    if not path.exists():
+        raise InputError("no such file or folder", where=path)
+    if not path.is_dir() or _format_of(path) is not None:
+        return [path]
+    children = sorted(path.iterdir(), key=lambda child: _natural(child.name))
+    found = _without_exported([child for child in children if _is_trace(child)])
+    if not found:
+        raise InputError(
+            "the folder holds no trace",
+            where=path,
+            next_step="Expected nsys reports (.nsys-rep), their SQLite or parquet exports, "
+            "or torch.profiler traces (.json, .json.gz).",
+        )
+    return found
+
+
+def _without_exported(paths: Sequence[Path]) -> list[Path]:
+    """Leave out reports whose export lies in the same folder: the two are one rank."""
+    stems = {_stem(path) for path in paths if not nsys_report.recognises(path, _head(path))}
+    return [
+        path
+        for path in paths
+        if _stem(path) not in stems or not nsys_report.recognises(path, _head(path))
+    ]
+
+
+def _stem(path: Path) -> str:
+    return re.sub(r"(\.nsys-rep|\.qdrep|\.qdstrm|\.sqlite|_pqtdir)$", "", path.name)
+
+
+def _is_trace(path: Path) -> bool:
+    return _format_of(path) is not None or nsys_report.recognises(path, _head(path))
+
+
+def _format_of(path: Path) -> _Format | None:
+    head = _head(path)
+    return next((format_ for format_ in _FORMATS if format_.recognises(path, head)), None)
+
+
+def _head(path: Path) -> bytes:
+    if not path.is_file():
+        return b""
+    try:
+        with path.open("rb") as file:
+            return file.read(_HEAD_BYTES)
+    except OSError as error:
+        raise InputError(f"the file cannot be read: {error.strerror}", where=path) from None
+
+
+def _read(path: Path, nsys: str | None, progress: Progress) -> Trace:
+    head = _head(path)
+    if nsys_report.recognises(path, head):
+        path = nsys_report.export(path, nsys, progress)
+    format_ = _format_of(path)
+    if format_ is None:
+        what = "the file is empty" if not head and path.is_file() else "the format is not known"
+        raise InputError(
+            what,
+            where=path,
+            next_step="Expected an nsys report (.nsys-rep), its SQLite or parquet export, "
+            "or a torch.profiler trace (.json, .json.gz).",
+        )
+    return format_.read(path, progress)
+
+
+def _ranked_by_file_name(files: Sequence[Path], traces: Sequence[Trace]) -> list[Trace]:
+    """Give each file's processes the rank its name tells, where the file itself tells none."""
+    ranks = [rank_in(file.name) for file in files]
+    if None in ranks:
+        ranks = _differing_number([file.name for file in files])
+    return [
+        trace if rank is None or trace.processes.height != 1 else _with_rank(trace, rank)
+        for trace, rank in zip(traces, ranks, strict=True)
+    ]
+
+
+def _with_rank(trace: Trace, rank: int) -> Trace:
+    return replace(trace, processes=trace.processes.with_columns(pl.col("rank").fill_null(rank)))
+
+
+def _differing_number(names: Sequence[str]) -> list[int | None]:
+    """The one number in which the names differ ("out_0.json", "out_1.json"), if there is one."""
+    numbers = [re.findall(r"\d+", name) for name in names]
+    shapes = {re.sub(r"\d+", "#", name) for name in names}
+    if len(shapes) == 1:
+        for column in zip(*numbers, strict=True):
+            if len(set(column)) == len(names):
+                return [int(text) for text in column]
+    return [None] * len(names)
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """A sort key under which rank_10 comes after rank_9."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]

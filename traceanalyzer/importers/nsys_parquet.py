@@ -1,0 +1,95 @@
+"""Parquet-folder exports of Nsight Systems (`nsys export --type parquetdir`).
+
+One file a table, named as in SQLite; ids are unsigned there and wrap into Int64 here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from traceanalyzer.errors import InputError
+from traceanalyzer.importers.nsys_tables import TEXT_COLUMNS, read_trace
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from traceanalyzer.importers.nsys_tables import Keep
+    from traceanalyzer.progress import Progress
+    from traceanalyzer.trace import Trace
+
+_NAMES_FILE = "StringIds.parquet"
+
+
+def recognises(path: Path, head: bytes) -> bool:
+    """Whether the path is a folder with a table of names in it."""
+    del head
+    return path.is_dir() and (path / _NAMES_FILE).is_file()
+
+
+def read(path: Path, progress: Progress) -> Trace:
+    """Read an export.
+
+    Raises:
+        InputError: A table's file is damaged.
+    """
+    return read_trace(_Folder(path), progress)
+
+
+class _Folder:
+    """An `NsysSource` over a folder of parquet files."""
+
+    format = "nsys-parquet"
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def columns(self, table: str) -> frozenset[str]:
+        file = self.path / f"{table}.parquet"
+        if not file.is_file():
+            return frozenset()
+        try:
+            return frozenset(pl.read_parquet_schema(file))
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise _damaged(file, error) from None
+
+    def findings(self) -> list[tuple[str, int]]:
+        return []
+
+    def read(self, table: str, columns: Sequence[str], keep: Keep | None = None) -> pl.DataFrame:
+        file = self.path / f"{table}.parquet"
+        present = self.columns(table)
+        if not present.intersection(columns):
+            return pl.DataFrame(schema={column: _dtype(column) for column in columns})
+        frame = pl.scan_parquet(file, glob=False)
+        if keep is not None and keep[0] in present:
+            frame = frame.filter(pl.col(keep[0]).is_in(keep[1]))
+        try:
+            return frame.select(
+                _as_declared(column)
+                if column in present
+                else pl.lit(None, _dtype(column)).alias(column)
+                for column in columns
+            ).collect()
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise _damaged(file, error) from None
+
+
+def _dtype(column: str) -> pl.DataType:
+    return pl.String() if column in TEXT_COLUMNS else pl.Int64()
+
+
+def _as_declared(column: str) -> pl.Expr:
+    if column in TEXT_COLUMNS:
+        return pl.col(column).cast(pl.String, strict=False)
+    return pl.col(column).cast(pl.Int64, strict=False, wrap_numerical=True)
+
+
+def _damaged(file: Path, error: Exception) -> InputError:
+    return InputError(
+        f"the table cannot be read: {error}",
+        where=file,
+        next_step="Export the report again with: nsys export --type parquetdir",
+    )

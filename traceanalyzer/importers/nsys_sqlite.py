@@ -1,0 +1,198 @@
+"""SQLite exports of Nsight Systems, from before the metadata table (2019) to schema 3.28.
+
+The file is only ever read: opened read-only, its views are not tables, extensions stay off.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import polars as pl
+
+from traceanalyzer.errors import InputError
+from traceanalyzer.importers.nsys_tables import TEXT_COLUMNS, read_trace
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from traceanalyzer.importers.nsys_tables import Keep
+    from traceanalyzer.progress import Progress
+    from traceanalyzer.trace import Trace
+
+_MAGIC = b"SQLite format 3\0"
+_BATCH_ROWS = 65536
+
+
+def recognises(path: Path, head: bytes) -> bool:
+    """Whether the file is an SQLite database."""
+    return path.is_file() and head.startswith(_MAGIC)
+
+
+def read(path: Path, progress: Progress) -> Trace:
+    """Read an export.
+
+    Raises:
+        InputError: The database is damaged, or is not an nsys export.
+    """
+    try:
+        source = _Database(path)
+        if not source.columns("StringIds"):
+            raise InputError(
+                "this SQLite database is not an Nsight Systems export: it has no table StringIds",
+                where=path,
+                next_step="Make one with: nsys export --type sqlite -o OUT.sqlite REPORT.nsys-rep",
+            )
+        return read_trace(source, progress)
+    except sqlite3.Error as error:
+        raise _damaged(path, error) from None
+
+
+def _damaged(path: Path, error: Exception) -> InputError:
+    return InputError(
+        f"the database cannot be read: {error}",
+        where=path,
+        next_step="Export the report again with: nsys export --type sqlite --force-overwrite true",
+    )
+
+
+class _Database:
+    """An `NsysSource` over one SQLite file."""
+
+    format = "nsys-sqlite"
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        # A write-ahead log beside the file holds rows that an immutable reader would not see.
+        settled = not path.with_name(path.name + "-wal").exists()
+        self._uri = f"file:{quote(str(path.resolve()))}?mode=ro" + (
+            "&immutable=1" if settled else ""
+        )
+        self._findings: list[tuple[str, int]] = []
+        self._columns: dict[str, frozenset[str]] = {}
+        with closing(sqlite3.connect(self._uri, uri=True)) as database:
+            tables = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+            for (table,) in tables.fetchall():
+                rows = database.execute(f"PRAGMA table_info({_quoted(table)})").fetchall()
+                self._columns[table] = frozenset(str(row[1]) for row in rows)
+
+    def columns(self, table: str) -> frozenset[str]:
+        return self._columns.get(table, frozenset())
+
+    def findings(self) -> list[tuple[str, int]]:
+        return self._findings
+
+    def read(self, table: str, columns: Sequence[str], keep: Keep | None = None) -> pl.DataFrame:
+        present = self.columns(table)
+        wanted = [column for column in columns if column in present]
+        if not wanted:
+            return _typed(pl.DataFrame(), columns)
+        condition = _condition(keep, present)
+        frame = self._query(_select(table, wanted, condition, guarded=False))
+        if frame is None or any(
+            frame.schema[column] not in (pl.Int64, pl.Binary) for column in wanted
+        ):
+            frame = self._query_guarded(table, wanted, condition)
+        return _typed(frame, columns)
+
+    def _query(self, sql: str) -> pl.DataFrame | None:
+        """Rows by Arrow, without a Python object a value; None when a column mixes types."""
+        import adbc_driver_manager
+        import adbc_driver_sqlite
+
+        driver = adbc_driver_sqlite._driver_path()
+        try:
+            with (
+                adbc_driver_manager.AdbcDatabase(driver=driver, uri=self._uri) as database,
+                adbc_driver_manager.AdbcConnection(database) as connection,
+                adbc_driver_manager.AdbcStatement(connection) as statement,
+            ):
+                statement.set_options(**{"adbc.sqlite.query.batch_rows": str(_BATCH_ROWS)})
+                statement.set_sql_query(sql)
+                stream, _ = statement.execute_query()
+                return pl.DataFrame(stream)[1:]
+        except (adbc_driver_manager.Error, pl.exceptions.PolarsError) as error:
+            if "Type mismatch" in str(error) or "schema" in str(error):
+                return None
+            raise _damaged(self.path, error) from None
+
+    def _query_guarded(self, table: str, wanted: Sequence[str], condition: str) -> pl.DataFrame:
+        """The same rows with whatever is not an integer read as null, and counted."""
+        integers = [column for column in wanted if column not in TEXT_COLUMNS]
+        odd = " + ".join(
+            f"(typeof({_quoted(column)}) NOT IN ('integer', 'null'))" for column in integers
+        )
+        with closing(sqlite3.connect(self._uri, uri=True)) as database:
+            counted = database.execute(
+                f"SELECT total({odd or '0'}) FROM {_quoted(table)}{condition}"  # noqa: S608
+            )
+            count = int(counted.fetchone()[0])
+        if count:
+            self._findings.append((f"{table}: values that are not integers read as missing", count))
+        frame = self._query(_select(table, wanted, condition, guarded=True))
+        if frame is None:
+            raise _damaged(self.path, ValueError(f"table {table} mixes types"))
+        return frame
+
+
+def _quoted(identifier: str) -> str:
+    return '"' + identifier.replace('"', '""') + '"'
+
+
+def _condition(keep: Keep | None, present: frozenset[str]) -> str:
+    if keep is None or keep[0] not in present:
+        return ""
+    return f" WHERE {_quoted(keep[0])} IN ({', '.join(map(str, keep[1]))})"
+
+
+def _select(table: str, columns: Sequence[str], condition: str, *, guarded: bool) -> str:
+    """A query whose first row is a sentinel.
+
+    The driver types a column from its first batch, so nulls or another type there would
+    mistype it; text travels as bytes because exports hold invalid UTF-8.
+    """
+    sentinel = ", ".join(
+        f"x'00' AS {_quoted(column)}" if column in TEXT_COLUMNS else f"0 AS {_quoted(column)}"
+        for column in columns
+    )
+    values = ", ".join(
+        f"CAST({_quoted(column)} AS BLOB)"
+        if column in TEXT_COLUMNS
+        else f"CASE typeof({_quoted(column)}) WHEN 'integer' THEN {_quoted(column)} END"
+        if guarded
+        else _quoted(column)
+        for column in columns
+    )
+    return f"SELECT {sentinel} UNION ALL SELECT {values} FROM {_quoted(table)}{condition}"  # noqa: S608
+
+
+def _typed(frame: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
+    """Every asked-for column, text decoded; those the table lacks as nulls."""
+    height = frame.height
+    return pl.DataFrame(
+        [
+            (_decoded(frame[column]) if column in TEXT_COLUMNS else frame[column]).alias(column)
+            if column in frame.columns
+            else pl.repeat(
+                None,
+                height,
+                dtype=pl.String() if column in TEXT_COLUMNS else pl.Int64(),
+                eager=True,
+            ).alias(column)
+            for column in columns
+        ]
+    )
+
+
+def _decoded(data: pl.Series) -> pl.Series:
+    """Bytes as text; what is not UTF-8 gets U+FFFD for each bad byte."""
+    text = data.cast(pl.String, strict=False)
+    if text.null_count() == data.null_count():
+        return text
+    return pl.Series(
+        [None if value is None else value.decode("utf-8", "replace") for value in data.to_list()],
+        dtype=pl.String,
+    )

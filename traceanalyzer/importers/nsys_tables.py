@@ -1,0 +1,532 @@
+"""From the tables of an nsys export to a Trace, whichever container they came in.
+
+Columns are looked up, never positional: nsys adds, renames and drops them between versions, and a
+missing table is a fact about the capture rather than an error.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+import polars as pl
+
+from traceanalyzer import schema
+from traceanalyzer.importers.interning import Names
+from traceanalyzer.importers.ranks import rank_in
+from traceanalyzer.trace import Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from traceanalyzer.progress import Progress
+
+TEXT_COLUMNS: Final = frozenset({"value", "text", "name"})
+"""Columns of the tables read here that hold text; every other one holds integers."""
+
+_THREAD_BITS = 24  # globalTid = hardware 8 bits, VM 8, process 24, thread 24 (nsys User Guide)
+_THREAD_MASK = (1 << _THREAD_BITS) - 1
+_PROCESS_MASK = (1 << 24) - 1
+
+_PUSH_POP, _START_END, _MARK, _DOMAIN_CREATE = (59, 70), (60, 71), 34, 75
+_API_EVENT_CLASSES = (0, 1)  # 67 is a second row a call, written with CUDA backtraces
+_SEVERITIES = {1: "info", 2: "warning", 3: "error"}
+_COPY_KINDS = {
+    1: "HtoD",
+    2: "DtoH",
+    3: "HtoA",
+    4: "AtoH",
+    5: "AtoA",
+    6: "AtoD",
+    7: "DtoA",
+    8: "DtoD",
+    9: "HtoH",
+    10: "PtoP",
+}
+
+Keep = tuple[str, tuple[int, ...]]
+"""A column and the values of it that are wanted."""
+
+
+class NsysSource(Protocol):
+    """An opened nsys export."""
+
+    path: Path
+    format: str
+
+    def columns(self, table: str) -> frozenset[str]:
+        """Column names of a table; empty when the export lacks it."""
+
+    def read(self, table: str, columns: Sequence[str], keep: Keep | None = None) -> pl.DataFrame:
+        """The columns as Int64, text as String; one the export lacks comes back as nulls.
+
+        Rows come in the order of the file. `keep` filters by a column, which is then not returned
+        unless it is asked for; it is ignored when the table lacks that column.
+        """
+
+    def findings(self) -> list[tuple[str, int]]:
+        """What had to be left out or repaired while reading, with the number of rows."""
+
+
+def read_trace(source: NsysSource, progress: Progress) -> Trace:
+    """Read every table the analyses need.
+
+    Args:
+        source: An opened export.
+        progress: Told before each table.
+
+    Returns:
+        The trace of this one file; processes without ops, API calls or ranges are left out.
+    """
+    assembly = _Assembly(source)
+    steps = (
+        assembly.read_strings,
+        assembly.read_launches,
+        assembly.read_ops,
+        assembly.read_nvtx,
+        assembly.read_syncs,
+    )
+    for done, step in enumerate(steps):
+        progress("reading tables", done / len(steps))
+        step()
+    progress("reading tables", 1.0)
+    return assembly.trace()
+
+
+class _Assembly:
+    """The frames of one export on their way into a Trace, keyed by nsys's own global ids."""
+
+    def __init__(self, source: NsysSource) -> None:
+        self.source = source
+        self.names = Names()
+        self.string_ids = pl.DataFrame()
+        self.launches = pl.DataFrame()
+        self.ops = pl.DataFrame()
+        self.ranges = pl.DataFrame()
+        self.marks = pl.DataFrame()
+        self.syncs = pl.DataFrame()
+        self.dropped: list[tuple[str, int]] = []
+
+    def read_strings(self) -> None:
+        strings = self.source.read("StringIds", ("id", "value")).drop_nulls("id")
+        self.string_ids = strings.select("id", name=self.names.ids(strings["value"])).unique(
+            "id", keep="first", maintain_order=True
+        )
+
+    def read_launches(self) -> None:
+        table = "CUPTI_ACTIVITY_KIND_RUNTIME"
+        frame = self.source.read(
+            table,
+            ("start", "end", "globalTid", "correlationId", "nameId"),
+            ("eventClass", _API_EVENT_CLASSES),
+        )
+        frame = self._timed(frame, table, "globalTid")
+        self.launches = frame.select(
+            start_ns="start",
+            end_ns="end",
+            global_tid="globalTid",
+            correlation_id="correlationId",
+            name=self._string_names(frame["nameId"]),
+        )
+
+    def read_ops(self) -> None:
+        self.ops = pl.concat(
+            [
+                self._read_op_table("KERNEL", "kernel"),
+                self._read_op_table("MEMCPY", "memcpy"),
+                self._read_op_table("MEMSET", "memset"),
+                self._read_op_table("GRAPH_TRACE", "graph"),
+            ]
+        )
+
+    def _read_op_table(self, suffix: str, kind: str) -> pl.DataFrame:
+        table = f"CUPTI_ACTIVITY_KIND_{suffix}"
+        label = {"kernel": ("demangledName",), "memcpy": ("copyKind",)}.get(kind, ())
+        ids = ("graphNodeId", "graphId", "graphExecId")
+        frame = self.source.read(
+            table,
+            ("start", "end", "globalPid", "deviceId", "streamId", "correlationId", *ids, *label),
+        )
+        frame = self._timed(frame, table, "deviceId", "streamId")
+        return frame.select(
+            start_ns="start",
+            end_ns="end",
+            kind=pl.lit(kind, pl.Enum(schema.OP_KINDS)),
+            global_pid=pl.col("globalPid"),
+            device_id=pl.col("deviceId").cast(pl.Int32),
+            stream_id="streamId",
+            correlation_id="correlationId",
+            name=self._op_names(frame, kind),
+            graph_node_id=pl.col("graphNodeId").replace(0, None),
+            graph_id=pl.col("graphId").replace(0, None),
+            graph_exec_id=pl.col("graphExecId").replace(0, None),
+        )
+
+    def _op_names(self, frame: pl.DataFrame, kind: str) -> pl.Series:
+        if kind == "kernel":
+            return self._string_names(frame["demangledName"])
+        if kind == "memcpy":
+            texts = frame["copyKind"].replace_strict(
+                _COPY_KINDS, default="unknown", return_dtype=pl.String
+            )
+            return self.names.ids("[memcpy " + texts + "]")
+        text = "[memset]" if kind == "memset" else "[CUDA graph]"
+        return self.names.ids(pl.repeat(text, frame.height, eager=True, dtype=pl.String))
+
+    def read_nvtx(self) -> None:
+        table = "NVTX_EVENTS"
+        kinds = (*_PUSH_POP, *_START_END, _MARK, _DOMAIN_CREATE)
+        payloads = ("int64Value", "uint64Value", "int32Value", "uint32Value")
+        frame = self.source.read(
+            table,
+            (
+                "eventType",
+                "start",
+                "end",
+                "globalTid",
+                "endGlobalTid",
+                "domainId",
+                "textId",
+                "text",
+                *payloads,
+            ),
+            ("eventType", kinds),
+        )
+        frame = frame.with_columns(
+            pl.col("domainId").fill_null(0),
+            payload=pl.coalesce(payloads),
+            process_key=_process_key("globalTid"),
+            name=self._event_names(frame),
+        )
+        frame = self._with_domains(frame)
+        is_range = pl.col("eventType").is_in((*_PUSH_POP, *_START_END))
+        ranges = self._timed(frame.filter(is_range), table, "globalTid", open_ended=True)
+        self.ranges = ranges.select(
+            start_ns="start",
+            end_ns="end",
+            global_tid="globalTid",
+            end_global_tid=pl.when(pl.col("endGlobalTid") != pl.col("globalTid")).then(
+                "endGlobalTid"
+            ),
+            style=pl.when(pl.col("eventType").is_in(_PUSH_POP))
+            .then(pl.lit("push_pop"))
+            .otherwise(pl.lit("start_end"))
+            .cast(pl.Enum(schema.RANGE_STYLES)),
+            domain="domain",
+            name="name",
+            payload="payload",
+        )
+        self.marks = frame.filter(
+            (pl.col("eventType") == _MARK)
+            & pl.col("start").is_not_null()
+            & pl.col("globalTid").is_not_null()
+        ).select(
+            time_ns="start",
+            global_tid="globalTid",
+            domain="domain",
+            name="name",
+            payload="payload",
+        )
+
+    def _event_names(self, frame: pl.DataFrame) -> pl.Series:
+        """An event's text: registered (by id) or its own; empty when it has neither."""
+        own = self.names.ids(frame["text"])
+        registered = self._string_names(frame["textId"], missing=None)
+        return pl.select(pl.coalesce(registered, own)).to_series()
+
+    def _with_domains(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Add `domain`: ids restart in every process, so they are looked up by process too."""
+        created = (
+            frame.filter(pl.col("eventType") == _DOMAIN_CREATE)
+            .select("process_key", "domainId", domain="name")
+            .unique(["process_key", "domainId"], keep="first", maintain_order=True)
+        )
+        return frame.join(
+            created, on=["process_key", "domainId"], how="left", maintain_order="left"
+        )
+
+    def read_syncs(self) -> None:
+        table = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
+        frame = self.source.read(
+            table,
+            ("start", "end", "syncType", "globalPid", "deviceId", "streamId", "correlationId"),
+        )
+        frame = self._timed(frame, table)
+        kinds = dict(enumerate(schema.SYNC_KINDS))
+        self.syncs = frame.select(
+            start_ns="start",
+            end_ns="end",
+            kind=pl.col("syncType").replace_strict(
+                kinds, default="unknown", return_dtype=pl.Enum(schema.SYNC_KINDS)
+            ),
+            global_pid="globalPid",
+            device_id=pl.col("deviceId").cast(pl.Int32),
+            stream_id="streamId",
+            correlation_id="correlationId",
+        )
+
+    def _timed(
+        self, frame: pl.DataFrame, table: str, *required: str, open_ended: bool = False
+    ) -> pl.DataFrame:
+        """Rows that have a start, an end no earlier, and the required ids; the rest is counted."""
+        usable = pl.col("start").is_not_null()
+        for column in required:
+            usable &= pl.col(column).is_not_null()
+        in_order = pl.col("end") >= pl.col("start")
+        usable &= (pl.col("end").is_null() | in_order) if open_ended else in_order
+        kept = frame.filter(usable)
+        if kept.height < frame.height:
+            text = f"{table}: rows without times or ids, or that end before they start, left out"
+            self.dropped.append((text, frame.height - kept.height))
+        return kept
+
+    def _string_names(self, ids: pl.Series, missing: str | None = "[unnamed]") -> pl.Series:
+        """Name rows of StringIds ids; an id that StringIds lacks reads `missing`."""
+        found = ids.replace_strict(
+            self.string_ids["id"], self.string_ids["name"], default=None, return_dtype=pl.Int32
+        )
+        if missing is None or not found.null_count():
+            return found
+        return found.fill_null(self.names.id(missing))
+
+    def trace(self) -> Trace:
+        """The frames, with nsys's global ids turned into row numbers."""
+        last_ns = max(
+            (
+                value
+                for frame in (self.launches, self.ops, self.ranges)
+                for column in ("start_ns", "end_ns")
+                if (value := frame[column].max()) is not None
+            ),
+            default=0,
+        )
+        self._fill_lone_process()
+        processes, threads = self._processes_and_threads()
+        process_rows = _Rows(processes["key"])
+        thread_rows = _Rows(threads["global_tid"])
+        pid = (pl.col("global_pid") // (1 << _THREAD_BITS)).alias("process_key")
+        ops = process_rows.number(self.ops.with_columns(pid), "process_key", "process")
+        return Trace.checked(
+            {
+                "files": self._files(),
+                "processes": processes.with_row_index("process"),
+                "threads": threads.with_row_index("thread"),
+                "devices": self._devices(ops, processes),
+                "names": self.names.table(),
+                "ops": ops,
+                "launches": process_rows.number(
+                    thread_rows.number(
+                        self.launches.with_columns(process_key=_process_key("global_tid")),
+                        "global_tid",
+                        "thread",
+                    ),
+                    "process_key",
+                    "process",
+                ),
+                "ranges": thread_rows.number(
+                    thread_rows.number(self.ranges, "global_tid", "thread"),
+                    "end_global_tid",
+                    "end_thread",
+                ).with_columns(
+                    closed=pl.col("end_ns").is_not_null(),
+                    end_ns=pl.col("end_ns").fill_null(
+                        pl.max_horizontal("start_ns", pl.lit(last_ns))
+                    ),
+                ),
+                "marks": thread_rows.number(self.marks, "global_tid", "thread"),
+                "syncs": process_rows.number(
+                    self.syncs.with_columns(pid), "process_key", "process"
+                ),
+                "diagnostics": self._diagnostics(),
+            }
+        )
+
+    def _fill_lone_process(self) -> None:
+        """Give ops without a process id (hand-made files) the only process there is."""
+        keys = (
+            pl.concat(
+                [
+                    self.launches.select(key=_process_key("global_tid")),
+                    self.ranges.select(key=_process_key("global_tid")),
+                    self.ops.select(key=pl.col("global_pid") // (1 << _THREAD_BITS)),
+                ]
+            )["key"]
+            .drop_nulls()
+            .unique()
+        )
+        lone = int(keys[0]) << _THREAD_BITS if keys.len() == 1 else 0
+        self.ops = self.ops.with_columns(pl.col("global_pid").fill_null(lone))
+        self.syncs = self.syncs.with_columns(pl.col("global_pid").fill_null(lone))
+
+    def _processes_and_threads(self) -> tuple[pl.DataFrame, pl.DataFrame]:
+        tids = pl.concat(
+            [
+                self.launches["global_tid"],
+                self.ranges["global_tid"],
+                self.ranges["end_global_tid"].drop_nulls(),
+                self.marks["global_tid"],
+            ]
+        )
+        tids = tids.unique().sort()
+        keys = pl.concat(
+            [
+                tids // (1 << _THREAD_BITS),
+                self.ops["global_pid"].unique() // (1 << _THREAD_BITS),
+                self.syncs["global_pid"].unique() // (1 << _THREAD_BITS),
+            ]
+        )
+        keys = keys.unique().sort().alias("key")
+        thread_names = self.source.read("ThreadNames", ("globalTid", "nameId"))
+        labels = thread_names.select(
+            global_tid="globalTid", label=self._string_names(thread_names["nameId"], missing=None)
+        ).unique("global_tid", keep="first", maintain_order=True)
+        texts = self.names.table()
+        threads = (
+            tids.alias("global_tid")
+            .to_frame()
+            .join(labels, on="global_tid", how="left", maintain_order="left")
+            .join(texts, left_on="label", right_on="name", how="left", maintain_order="left")
+            .select(
+                "global_tid",
+                process=keys.search_sorted(tids // (1 << _THREAD_BITS)).cast(pl.Int32),
+                thread_id=pl.col("global_tid") & _THREAD_MASK,
+                name="text",
+            )
+        )
+        return self._processes(keys, threads), threads
+
+    def _processes(self, keys: pl.Series, threads: pl.DataFrame) -> pl.DataFrame:
+        known = (
+            self.source.read("PROCESSES", ("globalPid", "name"))
+            .select(key=pl.col("globalPid") // (1 << _THREAD_BITS), name="name")
+            .unique("key", keep="first", maintain_order=True)
+        )
+        # A main thread's name carries the title a server gives its worker ("scheduler_TP3").
+        titles = threads.select("process", "thread_id", title="name")
+        frame = (
+            keys.to_frame()
+            .join(known, on="key", how="left", maintain_order="left")
+            .with_row_index("process")
+            .with_columns(
+                pl.col("process").cast(pl.Int32), process_id=pl.col("key") & _PROCESS_MASK
+            )
+            .join(
+                titles,
+                left_on=["process", "process_id"],
+                right_on=["process", "thread_id"],
+                how="left",
+                maintain_order="left",
+            )
+        )
+        ranks = [
+            next((rank for text in pair if (rank := rank_in(text)) is not None), None)
+            for pair in frame.select("name", "title").iter_rows()
+        ]
+        return frame.select(
+            "key",
+            "process_id",
+            "name",
+            file=pl.lit(0, pl.Int32),
+            rank=pl.Series(ranks, dtype=pl.Int64),
+        )
+
+    def _devices(self, ops: pl.DataFrame, processes: pl.DataFrame) -> pl.DataFrame:
+        pairs = ops.select("process", "device_id").unique().sort("process", "device_id")
+        names = _gpu_names(self.source)
+        mapped = _cuda_ordinals(self.source)
+        process_ids = processes["process_id"]
+        texts = [
+            names.get(mapped.get((process_ids[process], device), device))
+            for process, device in pairs.iter_rows()
+        ]
+        return pairs.with_columns(name=pl.Series(texts, dtype=pl.String))
+
+    def _files(self) -> pl.DataFrame:
+        meta = _export_metadata(self.source)
+        start = self.source.read("TARGET_INFO_SESSION_START_TIME", ("utcEpochNs",))["utcEpochNs"]
+        length = self.source.read("ANALYSIS_DETAILS", ("duration",))["duration"]
+        return pl.DataFrame(
+            {
+                "file": [0],
+                "path": [str(self.source.path)],
+                "format": [self.source.format],
+                "product_version": [meta.get("EXPORT_PRODUCT_VERSION")],
+                "schema_version": [meta.get("EXPORT_SCHEMA_VERSION")],
+                "start_utc_ns": [start[0] if start.len() else None],
+                "duration_ns": [length[0] if length.len() else None],
+            }
+        )
+
+    def _diagnostics(self) -> pl.DataFrame:
+        meta = _export_metadata(self.source)
+        own = [
+            ("importer", "warning", text, count)
+            for text, count in (*self.source.findings(), *self.dropped)
+        ]
+        own += [
+            ("importer", "warning", f"the export is partial: {key} = {meta[key]}", 1)
+            for key in ("EXPORT_PARAM_TABLES_TO_EXPORT", "EXPORT_PARAM_TIMES_TO_EXPORT")
+            if meta.get(key)
+        ]
+        columns = {"source": pl.String, "severity": pl.String, "text": pl.String, "count": pl.Int64}
+        recorded = (
+            self.source.read("DIAGNOSTIC_EVENT", ("severity", "text"))
+            .select(
+                source=pl.lit("recorder"),
+                severity=pl.col("severity").replace_strict(
+                    _SEVERITIES, default="info", return_dtype=pl.String
+                ),
+                text=pl.col("text").fill_null(""),
+            )
+            .group_by("source", "severity", "text", maintain_order=True)
+            .agg(count=pl.len().cast(pl.Int64))
+        )
+        return pl.concat([recorded, pl.DataFrame(own, schema=columns, orient="row")]).with_columns(
+            file=pl.lit(0, pl.Int32)
+        )
+
+
+class _Rows:
+    """Row numbers of sorted distinct keys."""
+
+    def __init__(self, keys: pl.Series) -> None:
+        self.keys = keys
+        self.rows = pl.int_range(keys.len(), dtype=pl.Int32, eager=True)
+
+    def number(self, frame: pl.DataFrame, key: str, column: str) -> pl.DataFrame:
+        return frame.with_columns(
+            pl.col(key)
+            .replace_strict(self.keys, self.rows, default=None, return_dtype=pl.Int32)
+            .alias(column)
+        )
+
+
+def _process_key(column: str) -> pl.Expr:
+    return pl.col(column) // (1 << _THREAD_BITS)
+
+
+def _export_metadata(source: NsysSource) -> dict[str, str]:
+    """The export's own metadata: META_DATA_EXPORT since 2023.3, EXPORT_META_DATA before."""
+    for table in ("META_DATA_EXPORT", "EXPORT_META_DATA"):
+        if source.columns(table):
+            return dict(source.read(table, ("name", "value")).drop_nulls().iter_rows())
+    return {}
+
+
+def _gpu_names(source: NsysSource) -> dict[int, str]:
+    """GPU names by the id kernels carry, from whichever of the three layouts the export has."""
+    for table, keys in (
+        ("TARGET_INFO_GPU", ("cuDevice", "id", "deviceId")),
+        ("TARGET_INFO_CUDA_GPU", ("deviceId",)),
+    ):
+        present = source.columns(table)
+        key = next((column for column in keys if column in present), None)
+        if key is not None and "name" in present:
+            return dict(source.read(table, (key, "name")).drop_nulls().iter_rows())
+    return {}
+
+
+def _cuda_ordinals(source: NsysSource) -> dict[tuple[int, int], int]:
+    """(process id, CUDA ordinal) -> GPU id, where visibility differs between processes."""
+    rows = source.read("TARGET_INFO_CUDA_DEVICE", ("pid", "cudaId", "gpuId")).drop_nulls()
+    return {(pid, ordinal): gpu for pid, ordinal, gpu in rows.iter_rows()}

@@ -1,0 +1,346 @@
+"""Which host range means which phase of speculative decoding: the first rule that matches holds.
+
+The shipped rules are data (`rules.toml`); a user's file of the same form goes before them.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from importlib import resources
+from os import fspath
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from traceanalyzer.errors import InputError
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+PHASES: Final = (
+    "draft",
+    "verify",
+    "sample",
+    "draft_extend",
+    "decode",
+    "prefill",
+    "draft_prefill",
+    "mixed",
+)
+LEFTOVERS: Final = ("other", "unattributed")
+ROLLUPS: Final = {"target": ("verify", "sample"), "drafting": ("draft", "draft_extend")}
+TARGET_FORWARD: Final = frozenset({"verify", "decode", "mixed"})
+PROMPT_WORK: Final = frozenset({"prefill", "draft_prefill", "mixed"})
+FLAGS: Final = ("warm-up", "capture", "dummy", "idle", "inferred")
+ROLES: Final = ("phase", "cycle", "none")
+NUMBERS: Final = ("cycle", "batch", "context_requests", "generation_requests", "drafted")
+
+_PLACE: Final = {phase: place for place, phase in enumerate((*PHASES, *LEFTOVERS))}
+_FUSED: Final = re.compile(r"fused\(([^()]*)\)")
+_RULE_TYPES: Final = {
+    "name": str,
+    "domain": str,
+    "phase": str,
+    "role": str,
+    "flags": list,
+    "note": str,
+}
+
+
+def parse_phase(text: str) -> tuple[str, ...]:
+    """The phases that a phase's text holds, in canonical order.
+
+    Args:
+        text: One of `PHASES`, or several as "fused(verify, draft_extend)".
+
+    Raises:
+        InputError: A name is unknown, or "fused" holds fewer than two phases.
+    """
+    fused = _FUSED.fullmatch(text.strip())
+    names = {name.strip() for name in (fused[1] if fused else text).split(",")}
+    unknown = sorted(names - set(PHASES))
+    if unknown or (fused and len(names) < 2):
+        raise InputError(
+            f"there is no phase {unknown[0]!r}" if unknown else "fused() needs two phases or more",
+            next_step=f"Write one of {', '.join(PHASES)}, or several as fused(verify, sample).",
+        )
+    if not fused and len(names) > 1:
+        raise InputError(f"{text!r} is no phase", next_step=f"Write fused({text}).")
+    return tuple(phase for phase in PHASES if phase in names)
+
+
+def phase_text(members: tuple[str, ...]) -> str:
+    """The text of one phase, or of several that cannot be told apart: inverse of `parse_phase`."""
+    return members[0] if len(members) == 1 else f"fused({', '.join(members)})"
+
+
+def phase_order(phase: str) -> tuple[int, ...]:
+    """Sort key that puts phases in canonical order, fused ones after their first member."""
+    members = (phase,) if phase in LEFTOVERS else parse_phase(phase)
+    return tuple(_PLACE[member] for member in members)
+
+
+def has_target_forward(phase: str) -> bool:
+    """Whether a phase holds a forward of the target over decoded or drafted tokens."""
+    return not TARGET_FORWARD.isdisjoint(parse_phase(phase))
+
+
+def has_prefill(phase: str) -> bool:
+    """Whether a phase holds work over prompt tokens, of the target or of the draft."""
+    return not PROMPT_WORK.isdisjoint(parse_phase(phase))
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What ranges of some names mean.
+
+    Attributes:
+        name: Regular expression that must match the whole name of a range, in any case.
+        role: "phase", "cycle" (an engine's own cycle or step), or "none" (known, but no phase).
+        phase: The phase as text, when the role is "phase".
+        domain: Regular expression for the whole name of the NVTX domain; None takes any domain,
+            "" the default domain only.
+        flags: Members of `FLAGS`.
+        note: Where the name comes from, and what it leaves open.
+    """
+
+    name: str
+    role: str
+    phase: str | None = None
+    domain: str | None = None
+    flags: tuple[str, ...] = ()
+    note: str = ""
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The `NUMBERS` that the name carries, as named groups."""
+        return tuple(group for group in _groups(self.name) if group in NUMBERS)
+
+    def matches(self) -> pl.Expr:
+        """Whether the rule takes a row of `domain_text` and `name_text`; null for a null name."""
+        matched = pl.col("name_text").str.contains(_whole(self.name))
+        if self.domain is None:
+            return matched
+        return matched & pl.col("domain_text").fill_null("").str.contains(_whole(self.domain))
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Rules in the order in which they are tried."""
+
+    rules: tuple[Rule, ...]
+
+    @classmethod
+    def shipped(cls) -> Rules:
+        """The rules for the names that engines and people use."""
+        text = resources.files(__package__).joinpath("rules.toml").read_text(encoding="utf-8")
+        return cls(_rules(_document(text, "rules.toml"), "rules.toml"))
+
+    @classmethod
+    def from_file(cls, path: str | PathLike[str], extend: bool = True) -> Rules:
+        """Read a user's rules.
+
+        Args:
+            path: TOML file of `[[rule]]` tables.
+            extend: Try the shipped rules after the file's, unless it says `replace = true`.
+
+        Raises:
+            InputError: The file cannot be read, or one of its rules cannot be used.
+        """
+        where = fspath(path)
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(
+                f"the rule file cannot be read: {error}",
+                where=where,
+                next_step="Name a TOML file in UTF-8.",
+            ) from None
+        document = _document(text, where)
+        own = _rules(document, where)
+        if not extend or document.get("replace", False):
+            return cls(own)
+        return cls(own + cls.shipped().rules)
+
+    def classify(self, names: pl.DataFrame) -> pl.DataFrame:
+        """Say what ranges mean.
+
+        Args:
+            names: `domain_text` (String, null for the default domain) and `name_text` (String);
+                each pair once, for speed.
+
+        Returns:
+            The same rows in order, with `rule` (Int32 place in `rules`, null when none matches),
+            `phase` (String or null), `role` (one of `ROLES` or null), `flags` (list of String,
+            empty when none matches), and a nullable Int64 column for each of `NUMBERS`.
+        """
+        first = [pl.when(rule.matches()).then(place) for place, rule in enumerate(self.rules)]
+        found = names.with_columns(rule=pl.coalesce(first).cast(pl.Int32))
+        meant = found.join(self._meanings(), on="rule", how="left", maintain_order="left")
+        return pl.concat(
+            [meant.with_columns(pl.col("flags").fill_null([])), self._numbers(found)],
+            how="horizontal",
+        )
+
+    def _meanings(self) -> pl.DataFrame:
+        columns = {
+            "rule": range(len(self.rules)),
+            "phase": [rule.phase for rule in self.rules],
+            "role": [rule.role for rule in self.rules],
+            "flags": [list(rule.flags) for rule in self.rules],
+        }
+        text = pl.String()
+        types = {"rule": pl.Int32(), "phase": text, "role": text, "flags": pl.List(text)}
+        return pl.DataFrame(columns, schema=types)
+
+    def _numbers(self, found: pl.DataFrame) -> pl.DataFrame:
+        """The integers that names carry in their groups; null where one does not fit."""
+        rows = found.select("rule", "name_text").with_row_index("row")
+        read = [
+            pl.DataFrame(schema={"row": pl.get_index_type(), **dict.fromkeys(NUMBERS, pl.String())})
+        ]
+        for place, rule in enumerate(self.rules):
+            if rule.numbers:
+                groups = pl.col("name_text").str.extract_groups(_whole(rule.name))
+                fields = [groups.struct.field(number) for number in rule.numbers]
+                read.append(rows.filter(pl.col("rule") == place).select("row", *fields))
+        return (
+            rows.select("row")
+            .join(pl.concat(read, how="diagonal"), on="row", how="left", maintain_order="left")
+            .select(pl.col(number).cast(pl.Int64, strict=False) for number in NUMBERS)
+        )
+
+
+def _whole(pattern: str) -> str:
+    return rf"\A(?i:{pattern})\z"
+
+
+def _groups(pattern: str) -> list[str]:
+    """The names of a pattern's groups; those without a name have their number.
+
+    Raises:
+        polars.exceptions.ComputeError: The pattern is no regular expression of polars.
+    """
+    return pl.Series([""]).str.extract_groups(pattern).struct.fields
+
+
+def _document(text: str, where: str) -> dict[str, Any]:
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(
+            f"the rule file is no TOML: {error}",
+            where=where,
+            next_step="Put regular expressions in single quotes: name = 'step [0-9]+'.",
+        ) from None
+    unknown = sorted(document.keys() - {"rule", "replace"})
+    if unknown:
+        raise InputError(
+            f"unknown key {unknown[0]!r}",
+            where=where,
+            next_step="Write [[rule]] tables and, at the top, replace = true or false.",
+        )
+    if not isinstance(document.get("replace", False), bool):
+        raise InputError("replace is no boolean", where=where, next_step="Write replace = true.")
+    return document
+
+
+def _rules(document: dict[str, Any], where: str) -> tuple[Rule, ...]:
+    tables = document.get("rule")
+    if not isinstance(tables, list) or not tables:
+        raise InputError(
+            "the rule file holds no list of rules",
+            where=where,
+            next_step="Begin each rule with [[rule]], in two pairs of brackets.",
+        )
+    return tuple(_rule(table, f"{where}, rule {number}") for number, table in enumerate(tables, 1))
+
+
+def _rule(table: object, where: str) -> Rule:
+    checked = _checked_table(table, where)
+    for key in ("name", "domain"):
+        if key in checked:
+            _check_pattern(key, checked[key], where)
+    return Rule(
+        name=checked["name"],
+        role=checked.get("role", "phase"),
+        phase=_phase(checked["phase"], where) if "phase" in checked else None,
+        domain=checked.get("domain"),
+        flags=_flags(checked.get("flags", []), where),
+        note=checked.get("note", ""),
+    )
+
+
+def _checked_table(table: object, where: str) -> dict[str, Any]:
+    """A rule's table once its keys are known, complete and of the right types."""
+    keys = f"Write keys out of {', '.join(_RULE_TYPES)}."
+    if not isinstance(table, dict):
+        raise InputError("the rule is no table", where=where, next_step=keys)
+    for key, value in table.items():
+        if key not in _RULE_TYPES:
+            raise InputError(f"unknown key {key!r}", where=where, next_step=keys)
+        if not isinstance(value, _RULE_TYPES[key]):
+            kind = "list of texts" if key == "flags" else "text"
+            raise InputError(
+                f"{key} is no {kind}", where=where, next_step=f"Write {key} as {kind}."
+            )
+    if "name" not in table:
+        raise InputError(
+            "the rule has no name",
+            where=where,
+            next_step="Write name = 'a regular expression for the whole range name'.",
+        )
+    if ("phase" in table) == ("role" in table):
+        raise InputError(
+            "the rule needs either a phase or a role",
+            where=where,
+            next_step='Write phase = "verify", role = "cycle" or role = "none".',
+        )
+    if table.get("role", "cycle") not in ROLES[1:]:
+        raise InputError(
+            f"there is no role {table['role']!r}",
+            where=where,
+            next_step='Write role = "cycle" or role = "none", or a phase instead.',
+        )
+    return table
+
+
+def _check_pattern(key: str, pattern: str, where: str) -> None:
+    try:
+        groups = _groups(pattern)
+        _groups(_whole(pattern))
+    except pl.exceptions.ComputeError as error:
+        reason = str(error).splitlines()[-1].removeprefix("error: ").removeprefix("regex error: ")
+        raise InputError(
+            f"{key} is no regular expression that polars can run: {reason}",
+            where=where,
+            next_step="Write it without look-around and back-references (syntax of Rust's regex).",
+        ) from None
+    unknown = [group for group in groups if not group.isdigit() and group not in NUMBERS]
+    if unknown:
+        raise InputError(
+            f"{key} has an unknown group {unknown[0]!r}",
+            where=where,
+            next_step=f"Name groups out of {', '.join(NUMBERS)}, or write (?:...).",
+        )
+
+
+def _phase(text: str, where: str) -> str:
+    try:
+        return phase_text(parse_phase(text))
+    except InputError as error:
+        raise InputError(error.what, where=where, next_step=error.next_step) from None
+
+
+def _flags(flags: list[object], where: str) -> tuple[str, ...]:
+    unknown = [flag for flag in flags if flag not in FLAGS]
+    if unknown:
+        raise InputError(
+            f"there is no flag {unknown[0]!r}",
+            where=where,
+            next_step=f"Write flags out of {', '.join(FLAGS)}.",
+        )
+    return tuple(flag for flag in FLAGS if flag in flags)

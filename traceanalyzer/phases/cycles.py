@@ -1,0 +1,211 @@
+"""Decode cycles: on each rank, from the first op of a target forward to the first op of the next.
+
+The engine's own cycle ranges identify cycles but do not border them: the GPU runs behind the CPU.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from traceanalyzer.intervals import Containers, Intervals, Packing
+from traceanalyzer.phases.attribution import ranges_of_launches
+from traceanalyzer.phases.rules import has_prefill, has_target_forward
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from traceanalyzer.phases.attribution import Attribution
+    from traceanalyzer.phases.ranks import Ranks
+    from traceanalyzer.phases.spans import Spans
+    from traceanalyzer.trace import Trace
+
+STATES: Final = ("kept", "warm_up", "dummy", "edge", "interrupted")
+KEPT, WARM_UP, DUMMY, EDGE, INTERRUPTED = range(5)
+_LAUNCHES_WORK = (
+    r"^(?:cuda|cu|hip)(?:GraphLaunch|Launch(?:Cooperative)?Kernel|(?:Ext)?(?:Module)?LaunchKernel)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cycles:
+    """Cycles by lane and start.
+
+    Attributes:
+        spans: Lane, first instant, and the next cycle's first instant (the end of the rank's
+            phase work for the last one).
+        forward: Row in `trace.ranges` of the target forward.
+        state: Place in `STATES`.
+    """
+
+    spans: Intervals
+    forward: NDArray[np.int64]
+    state: NDArray[np.int64]
+
+    def at(self, points: Intervals) -> NDArray[np.int64]:
+        """The cycle in which each interval starts, -1 for none."""
+        if not self.spans.size:
+            return np.full(points.size, -1, np.int64)
+        lanes = 1 + int(max(self.spans.lane.max(), points.lane.max(initial=0)))
+        times = (self.spans.start_ns, points.start_ns)
+        packing = Packing.covering(lanes, times)
+        starts = packing.key(self.spans.lane, self.spans.start_ns)
+        place = np.searchsorted(starts, packing.key(points.lane, points.start_ns), "right") - 1
+        inside = (
+            (place >= 0)
+            & (self.spans.lane[place] == points.lane)
+            & (points.start_ns < self.spans.end_ns[place])
+        )
+        return np.where(inside, place, -1)
+
+
+@dataclass(frozen=True, slots=True)
+class CycleSources:
+    """What cycles are found from: the trace's GPU side as arrays, one element an op."""
+
+    trace: Trace
+    spans: Spans
+    attribution: Attribution
+    ranks: Ranks
+    ops: Intervals
+    collected: NDArray[np.bool_]
+
+
+def find_cycles(sources: CycleSources) -> Cycles:
+    """Find the cycles of every rank and tell which of them can be averaged."""
+    forward = forward_of_span(sources.spans)
+    borders = _first_ops(sources, forward)
+    starts = Intervals(*(borders[name].to_numpy() for name in ("lane", "start_ns", "start_ns")))
+    cycles = between_forwards(starts, borders["forward"].to_numpy(), _phase_work(sources))
+    cycle = cycles.at(sources.ops)
+    prefill = _marked(cycle, _in_spans(sources, is_prefill_span(sources.spans)), cycles.spans.size)
+    return with_states(cycles, sources.spans, prefill, _incomplete(sources, cycles, cycle))
+
+
+def between_forwards(starts: Intervals, forward: NDArray[np.int64], work: Intervals) -> Cycles:
+    """Cycles from each target forward's start to the next one's on its lane.
+
+    Args:
+        starts: First instants of the forwards, by lane and time.
+        forward: Row in `trace.ranges` of each.
+        work: All phase work; a lane's last cycle lasts until its end.
+    """
+    lane, start = starts.lane, starts.start_ns
+    last = np.ones(lane.size, bool)
+    last[:-1] = lane[1:] != lane[:-1]
+    lanes = 1 + int(max(lane.max(initial=0), work.lane.max(initial=0)))
+    work_end = np.full(lanes, np.iinfo(np.int64).min)
+    np.maximum.at(work_end, work.lane, work.end_ns)
+    end = np.maximum(work_end[lane], start)
+    end[:-1][~last[:-1]] = start[1:][~last[:-1]]
+    return Cycles(Intervals(lane, start, end), forward, np.where(last, EDGE, KEPT))
+
+
+def with_states(
+    cycles: Cycles, spans: Spans, prefill: NDArray[np.bool_], incomplete: NDArray[np.bool_]
+) -> Cycles:
+    """Say why cycles are not kept; of several reasons the strongest holds.
+
+    Args:
+        cycles: Kept or edge so far.
+        spans: Flags of the forwards' ranges.
+        prefill: Cycles into which prompt work fell.
+        incomplete: Cycles that lack rows.
+    """
+    state = cycles.state.copy()
+    state[prefill & (state == KEPT)] = INTERRUPTED
+    state[incomplete] = EDGE
+    for number, flags in ((DUMMY, ("dummy", "idle")), (WARM_UP, ("warm-up", "capture"))):
+        state[spans.flagged(*flags)[cycles.forward]] = number
+    return Cycles(cycles.spans, cycles.forward, state)
+
+
+def forward_of_span(spans: Spans) -> NDArray[np.int64]:
+    """The outermost target-forward range around each one (itself at least), -1 for others.
+
+    An engine's own range inside ours is the same forward, not a second one.
+    """
+    forward = np.full(spans.phase.size, -1, np.int64)
+    targets = spans.rows(spans.is_target_forward())
+    if targets.size:
+        own = spans.intervals.take(targets)
+        inner, outer = Containers(own).all_of(own)
+        # Containers come innermost first, so the last assignment of each is its outermost.
+        forward[targets[inner]] = targets[outer]
+    return forward
+
+
+def _first_ops(sources: CycleSources, forward: NDArray[np.int64]) -> pl.DataFrame:
+    """First kernel or whole-graph row of each target forward, by lane and start."""
+    kinds = sources.trace.ops["kind"].is_in(["kernel", "graph"]).to_numpy()
+    span = sources.attribution.span
+    of_op = np.append(forward, -1)[span]
+    rows = np.flatnonzero((of_op >= 0) & kinds & sources.collected)
+    ranges = forward.size
+    return (
+        pl.DataFrame(
+            {
+                "key": sources.ops.lane[rows] * ranges + of_op[rows],
+                "start_ns": sources.ops.start_ns[rows],
+            }
+        )
+        .group_by("key")
+        .agg(pl.col("start_ns").min())
+        .select("start_ns", lane=pl.col("key") // ranges, forward=pl.col("key") % ranges)
+        .sort("lane", "start_ns", "forward")
+    )
+
+
+def _phase_work(sources: CycleSources) -> Intervals:
+    """The ops that were launched in a phase range."""
+    return sources.ops.take((sources.attribution.span >= 0) & sources.collected)
+
+
+def is_prefill_span(spans: Spans) -> NDArray[np.bool_]:
+    """Ranges of prompt work that are no target forward of their own."""
+    codes = [has_prefill(phase) and not has_target_forward(phase) for phase in spans.phases]
+    return np.append(codes, False).astype(bool)[spans.phase]
+
+
+def _in_spans(sources: CycleSources, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which ops were launched in one of the chosen ranges."""
+    span = sources.attribution.span
+    return (span >= 0) & np.append(chosen, False)[span]
+
+
+def _marked(cycle: NDArray[np.int64], ops: NDArray[np.bool_], cycles: int) -> NDArray[np.bool_]:
+    """Which cycles hold one of the marked ops."""
+    marked = np.zeros(cycles, bool)
+    marked[cycle[ops & (cycle >= 0)]] = True
+    return marked
+
+
+def _incomplete(
+    sources: CycleSources, cycles: Cycles, cycle: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Which cycles lack rows: an unclosed range, an op without launch, a launch without op."""
+    incomplete = _marked(cycle, sources.attribution.launch < 0, cycles.spans.size)
+    incomplete |= ~sources.trace.ranges["closed"].to_numpy()[cycles.forward]
+    span = sources.attribution.span
+    placed = (span >= 0) & (cycle >= 0)
+    cycle_of_span = np.full(sources.spans.phase.size + 1, -1, np.int64)
+    cycle_of_span[span[placed]] = cycle[placed]
+    lost = cycle_of_span[_spans_with_lost_ops(sources)]
+    incomplete[lost[lost >= 0]] = True
+    return incomplete
+
+
+def _spans_with_lost_ops(sources: CycleSources) -> NDArray[np.int64]:
+    """Phase ranges in which a call that launches work has left no op."""
+    trace, spans = sources.trace, sources.spans
+    works = trace.names.select(pl.col("text").str.contains(_LAUNCHES_WORK)).to_series().to_numpy()
+    lost = works[trace.launches["name"].to_numpy()] if trace.launches.height else np.zeros(0, bool)
+    launched = sources.attribution.launch
+    lost[launched[launched >= 0]] = False
+    found = ranges_of_launches(
+        trace, np.flatnonzero(lost), spans.intervals, spans.rows(spans.phase >= 0)
+    )
+    return np.unique(found[found >= 0])

@@ -1,0 +1,91 @@
+"""A trace with every op's rank, phase and cycle settled: what all analyses start from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from traceanalyzer.intervals import Containers, Intervals
+from traceanalyzer.phases.attribution import attribute_ops, launch_intervals
+from traceanalyzer.phases.cycles import Cycles, CycleSources, find_cycles
+from traceanalyzer.phases.ranks import find_ranks
+from traceanalyzer.phases.spans import classify_ranges
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from traceanalyzer.phases.attribution import Attribution
+    from traceanalyzer.phases.ranks import Ranks
+    from traceanalyzer.phases.rules import Rules
+    from traceanalyzer.phases.spans import Spans
+    from traceanalyzer.trace import Trace
+
+OTHER: Final = "other"
+UNATTRIBUTED: Final = "unattributed"
+
+
+@dataclass(frozen=True, slots=True)
+class PhasedTrace:
+    """A trace and the meaning of its ops.
+
+    Attributes:
+        trace: The tables.
+        spans: Meaning of the host ranges.
+        attribution: Launch, range and method of each op.
+        ranks: Lanes of the ops.
+        ops: Each op's lane, start and end.
+        collected: Which ops have times; 0/0 means the profiler did not collect them.
+        labels: Phase names: those that occur, then "other" and "unattributed".
+        label: Place in `labels` of each op.
+        cycles: Decode cycles of every rank.
+        cycle: Cycle of each op, -1 outside.
+    """
+
+    trace: Trace
+    spans: Spans
+    attribution: Attribution
+    ranks: Ranks
+    ops: Intervals
+    collected: NDArray[np.bool_]
+    labels: tuple[str, ...]
+    label: NDArray[np.int64]
+    cycles: Cycles
+    cycle: NDArray[np.int64]
+
+
+def settle_phases(trace: Trace, rules: Rules) -> PhasedTrace:
+    """Classify ranges, attribute ops, find cycles, and give each op its phase."""
+    spans = classify_ranges(trace, rules)
+    attribution = attribute_ops(trace, spans)
+    ranks = find_ranks(trace)
+    start, end = trace.ops["start_ns"].to_numpy(), trace.ops["end_ns"].to_numpy()
+    ops = Intervals(ranks.lane_of_op, start, end)
+    collected = (start != 0) | (end != 0)
+    sources = CycleSources(trace, spans, attribution, ranks, ops, collected)
+    cycles = find_cycles(sources)
+    cycle = np.where(collected, cycles.at(ops), -1)
+    labels = (*spans.phases, OTHER, UNATTRIBUTED)
+    label = np.append(spans.phase, -1)[attribution.span]
+    outside = (label < 0) & (attribution.launch >= 0)
+    in_cycle = outside & (
+        (cycle >= 0) | _launched_in_cycle_range(trace, spans, attribution, outside)
+    )
+    label = np.where(label >= 0, label, np.where(in_cycle, len(labels) - 2, len(labels) - 1))
+    return PhasedTrace(
+        trace, spans, attribution, ranks, ops, collected, labels, label, cycles, cycle
+    )
+
+
+def _launched_in_cycle_range(
+    trace: Trace, spans: Spans, attribution: Attribution, ops: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Which of the chosen ops were launched inside an engine's cycle range."""
+    inside = np.zeros(ops.size, bool)
+    ranges = spans.rows(spans.is_cycle)
+    if ranges.size:
+        rows = np.flatnonzero(ops)
+        calls = launch_intervals(trace, attribution.launch[rows])
+        inside[rows] = Containers(spans.intervals.take(ranges)).innermost(calls) >= 0
+    return inside

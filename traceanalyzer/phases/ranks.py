@@ -1,0 +1,54 @@
+"""Ranks: the lanes of the analysis, one a pair of process and GPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from traceanalyzer.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """Lane i of every GPU interval is row i of `trace.devices`.
+
+    Attributes:
+        number: Rank number of each lane: the files' own where all tell different ones, else the
+            order of the lanes.
+        process: Row in `trace.processes` of each lane.
+        lane_of_op: Lane of each op.
+    """
+
+    number: tuple[int, ...]
+    process: tuple[int, ...]
+    lane_of_op: NDArray[np.int64]
+
+    @property
+    def size(self) -> int:
+        """How many lanes there are."""
+        return len(self.number)
+
+
+def find_ranks(trace: Trace) -> Ranks:
+    """Assign every op to its lane and number the lanes."""
+    devices = trace.devices
+    process = devices["process"].to_list()
+    stated = trace.processes["rank"].gather(devices["process"]).to_list()
+    distinct = None not in stated and len(set(stated)) == len(stated)
+    lanes = _lane_key(devices["process"].to_numpy(), devices["device_id"].to_numpy())
+    order = np.argsort(lanes)
+    ops = _lane_key(trace.ops["process"].to_numpy(), trace.ops["device_id"].to_numpy())
+    return Ranks(
+        number=tuple(stated if distinct else range(devices.height)),
+        process=tuple(process),
+        lane_of_op=order[np.searchsorted(lanes[order], ops)] if order.size else ops,
+    )
+
+
+def _lane_key(process: NDArray[np.int32], device_id: NDArray[np.int32]) -> NDArray[np.int64]:
+    return (process.astype(np.int64) << 32) + device_id

@@ -1,0 +1,158 @@
+"""Spans: a trace's host ranges with what they mean for speculative decoding.
+
+A range means a phase, an engine's cycle, or nothing by the phase rules; flags such as warm-up
+come from the rules too, and hold for everything a flagged range contains.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from traceanalyzer.intervals import Containers, Intervals
+from traceanalyzer.phases.rules import FLAGS, has_target_forward, parse_phase, phase_order
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from traceanalyzer.phases.rules import Rules
+    from traceanalyzer.trace import Trace
+
+_INSIDE_A_CYCLE: Final = frozenset({"draft", "verify", "draft_extend"})
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """Meaning of each row of `trace.ranges`, as arrays of that length.
+
+    Attributes:
+        phases: The phases that occur, in canonical order.
+        phase: Place in `phases`, -1 for none.
+        is_cycle: Whether the range is an engine's cycle or step.
+        flags: Bit set over `FLAGS`, those of containing ranges included.
+        batch: Batch size that the range's name tells, -1 when it tells none.
+        intervals: Lane is the thread; cross-thread ranges contain nothing.
+        same_thread: Whether the range closed on the thread that opened it.
+    """
+
+    phases: tuple[str, ...]
+    phase: NDArray[np.int64]
+    is_cycle: NDArray[np.bool_]
+    flags: NDArray[np.int64]
+    batch: NDArray[np.int64]
+    intervals: Intervals
+    same_thread: NDArray[np.bool_]
+
+    def rows(self, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Row numbers of the chosen ranges that can contain launches."""
+        return np.flatnonzero(chosen & self.same_thread)
+
+    def is_target_forward(self) -> NDArray[np.bool_]:
+        """Which ranges hold a forward of the target over decoded or drafted tokens."""
+        targets = [has_target_forward(phase) for phase in self.phases]
+        return np.append(targets, False).astype(bool)[self.phase]
+
+    def flagged(self, *flags: str) -> NDArray[np.bool_]:
+        """Which ranges carry any of the flags."""
+        bits = sum(1 << FLAGS.index(flag) for flag in flags)
+        return (self.flags & bits) != 0
+
+
+def classify_ranges(trace: Trace, rules: Rules) -> Spans:
+    """Apply phase rules to every range of a trace."""
+    meaning = _meaning_of_names(trace, rules)
+    phases = tuple(sorted(meaning["phase"].drop_nulls().unique(), key=phase_order))
+    codes = {phase: code for code, phase in enumerate(phases)}
+    ranges = trace.ranges
+    rows = ranges.select("domain", "name").join(
+        meaning, on=["domain", "name"], how="left", nulls_equal=True, maintain_order="left"
+    )
+    intervals = Intervals(
+        ranges["thread"].to_numpy().astype(np.int64),
+        ranges["start_ns"].to_numpy(),
+        ranges["end_ns"].to_numpy(),
+    )
+    spans = Spans(
+        phases=phases,
+        phase=rows["phase"]
+        .replace_strict(codes, default=-1, return_dtype=pl.Int64)
+        .fill_null(-1)
+        .to_numpy(),
+        is_cycle=(rows["role"] == "cycle").fill_null(False).to_numpy(),
+        flags=rows["flag_bits"].fill_null(0).to_numpy(),
+        batch=rows["batch"].fill_null(-1).to_numpy(),
+        intervals=intervals,
+        same_thread=ranges["end_thread"].is_null().to_numpy(),
+    )
+    settled = _without_contradicted_inferences(_with_decode_loops_as_cycles(spans))
+    return _with_inherited_flags(settled)
+
+
+def _meaning_of_names(trace: Trace, rules: Rules) -> pl.DataFrame:
+    """One row a distinct (domain, name) of ranges: phase, role, flag_bits, batch."""
+    distinct = trace.ranges.select("domain", "name").unique(maintain_order=True)
+    texts = distinct.select(domain_text=trace.text("domain"), name_text=trace.text("name"))
+    meaning = rules.classify(texts)
+    bits = [
+        sum(1 << FLAGS.index(flag) for flag in flags or ()) for flags in meaning["flags"].to_list()
+    ]
+    return distinct.with_columns(
+        meaning["phase"],
+        meaning["role"],
+        meaning["batch"],
+        flag_bits=pl.Series(bits, dtype=pl.Int64),
+    )
+
+
+def _with_decode_loops_as_cycles(spans: Spans) -> Spans:
+    """Read a hand-written "decode" range around drafts and verifies as the cycle that it is."""
+    if "decode" not in spans.phases:
+        return spans
+    decode = spans.phases.index("decode")
+    inside = [
+        code for code, phase in enumerate(spans.phases) if _INSIDE_A_CYCLE & set(parse_phase(phase))
+    ]
+    loops = spans.rows(spans.phase == decode)
+    parts = spans.rows(np.isin(spans.phase, inside))
+    found = Containers(spans.intervals.take(loops)).innermost(spans.intervals.take(parts))
+    around = loops[np.unique(found[found >= 0])]
+    if not around.size:
+        return spans
+    phase, is_cycle = spans.phase.copy(), spans.is_cycle.copy()
+    phase[around], is_cycle[around] = -1, True
+    return replace(spans, phase=phase, is_cycle=is_cycle)
+
+
+def _without_contradicted_inferences(spans: Spans) -> Spans:
+    """Drop a phase that was only inferred from a name where the range around it says another.
+
+    SGLang 0.5.12 and 0.5.15 name the draft model's eager steps `step[DECODE ...]` too: inside a
+    `draft` range that is no decode. An inferred phase stands inside its equal or a fused whole.
+    """
+    inferred = spans.rows(spans.flagged("inferred") & (spans.phase >= 0))
+    if not inferred.size:
+        return spans
+    ranges = spans.rows(spans.phase >= 0)
+    inner, place = Containers(spans.intervals.take(ranges)).all_of(spans.intervals.take(inferred))
+    others = ranges[place] != inferred[inner]
+    own, around = inferred[inner[others]], ranges[place[others]]
+    own, first = np.unique(own, return_index=True)  # all_of gives innermost containers first
+    members = [frozenset(parse_phase(phase)) for phase in spans.phases]
+    phase = spans.phase.copy()
+    for row, outer in zip(own.tolist(), around[first].tolist(), strict=True):
+        if not members[spans.phase[row]] <= members[spans.phase[outer]]:
+            phase[row] = -1
+    return replace(spans, phase=phase)
+
+
+def _with_inherited_flags(spans: Spans) -> Spans:
+    flags = spans.flags.copy()
+    for bit in range(len(FLAGS)):
+        flagged = spans.rows((spans.flags >> bit) & 1 == 1)
+        if flagged.size:
+            within = Containers(spans.intervals.take(flagged)).innermost(spans.intervals) >= 0
+            flags[within] |= 1 << bit
+    return replace(spans, flags=flags)

@@ -1,0 +1,172 @@
+"""GPU idle time between ops: whose it is, and why the GPU had nothing to run.
+
+A gap belongs to the phase of the op that ends it. Its cause is read from that op's launch: the
+call came too late, was still on its way, or was there and the work had to wait.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from traceanalyzer.intervals import Containers, Intervals, Packing, earliest_at
+from traceanalyzer.phases.attribution import launch_intervals
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from traceanalyzer.intervals import Segments
+    from traceanalyzer.phases.phased import PhasedTrace
+
+CAUSES: Final = ("host late", "launch latency", "dependency", "synchronisation", "unknown")
+HOST_LATE, LAUNCH_LATENCY, DEPENDENCY, SYNCHRONISATION, UNKNOWN = range(5)
+
+# Calls during which the host waits for the GPU. A plain cudaMemcpy blocks, its Async twin does not.
+_BLOCKING = r"^(?:cuda|cu|hip)(?:\w*Synchronize|Memcpy(?:HtoD|DtoH|DtoD|2D|3D|Peer)?)(?:_v\w+)?$"
+
+
+def explain_gaps(phased: PhasedTrace, segments: Segments) -> pl.DataFrame:
+    """Find the gaps between ops and their causes.
+
+    Args:
+        phased: A trace with settled phases.
+        segments: Its timeline, cut at cycle borders.
+
+    Returns:
+        One row a gap piece: lane, cycle (-1 outside), label, cause (place in `CAUSES`), ns.
+    """
+    idle = np.flatnonzero(segments.active == 0)
+    pieces = segments.spans.take(idle)
+    ender = earliest_at(phased.ops, _precedence(phased), pieces)
+    known = ender >= 0
+    pieces, ender, idle = pieces.take(known), ender[known], idle[known]
+    since = Intervals(pieces.lane, _idle_since(segments, idle), pieces.end_ns)
+    return pl.DataFrame(
+        {
+            "lane": pieces.lane,
+            "cycle": phased.cycles.at(pieces),
+            "label": phased.label[ender],
+            "cause": _causes(phased, since, ender),
+            "ns": pieces.duration_ns,
+        }
+    )
+
+
+def _precedence(phased: PhasedTrace) -> NDArray[np.int64]:
+    """Which of several ops that start together ends a gap: by phase, then by launch time."""
+    launches = phased.trace.launches["start_ns"].to_numpy()
+    launch = phased.attribution.launch
+    start = np.append(launches, launches.min(initial=0))[launch]
+    packing = Packing.covering(len(phased.labels), (start,))
+    return packing.key(phased.label, start)
+
+
+def _idle_since(segments: Segments, idle: NDArray[np.int64]) -> NDArray[np.int64]:
+    """When the device went idle, for gap pieces that a cycle border cut off the gap's beginning."""
+    spans = segments.spans
+    continues = np.zeros(idle.size, bool)
+    continues[1:] = (idle[1:] == idle[:-1] + 1) & (spans.lane[idle[1:]] == spans.lane[idle[:-1]])
+    first = np.maximum.accumulate(np.where(continues, 0, np.arange(idle.size)))
+    return spans.start_ns[idle][first]
+
+
+def _causes(phased: PhasedTrace, gaps: Intervals, ender: NDArray[np.int64]) -> NDArray[np.int64]:
+    launch = phased.attribution.launch[ender]
+    cause = np.full(ender.size, UNKNOWN, np.int64)
+    rows = np.flatnonzero(launch >= 0)
+    if not rows.size:
+        return cause
+    calls = launch_intervals(phased.trace, launch[rows])
+    idle_ns = gaps.start_ns[rows]
+    late = calls.start_ns >= idle_ns
+    found = np.where(late, HOST_LATE, LAUNCH_LATENCY)
+    found[late & _host_was_waiting(phased, Intervals(calls.lane, idle_ns, idle_ns))] = (
+        SYNCHRONISATION
+    )
+    waited = _told_to_wait(phased, ender[rows]) | _after_other_graph_branch(
+        phased, gaps.take(rows), ender[rows]
+    )
+    found[~late & waited] = DEPENDENCY
+    cause[rows] = found
+    return cause
+
+
+def _host_was_waiting(phased: PhasedTrace, instants: Intervals) -> NDArray[np.bool_]:
+    """Whether the launching thread sat in a blocking call when the device went idle."""
+    trace = phased.trace
+    blocking = trace.names.select(pl.col("text").str.contains(_BLOCKING)).to_series().to_numpy()
+    rows = np.flatnonzero(blocking[trace.launches["name"].to_numpy()])
+    return Containers(launch_intervals(trace, rows)).innermost(instants) >= 0
+
+
+def _told_to_wait(phased: PhasedTrace, ops: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether the op's stream was told to wait for an event just before the op's launch.
+
+    The wait has to lie between the launch of the stream's previous op and this op's launch.
+    """
+    waits = _stream_waits(phased)
+    if not waits.size:
+        return np.zeros(ops.size, bool)
+    launches = phased.trace.launches["start_ns"].to_numpy()
+    launch, previous = phased.attribution.launch, _previous_in_stream(phased)[ops]
+    called = launches[launch[ops]]
+    before = np.where(previous >= 0, launch[previous], -1)
+    since = np.where(before >= 0, launches[before], np.iinfo(np.int64).min)
+    stream = _stream_lane(phased)[ops]
+    packing = Packing.covering(
+        1 + int(max(stream.max(initial=0), waits.lane.max())), (called, waits.start_ns)
+    )
+    keys = packing.key(waits.lane, waits.start_ns)
+    place = np.searchsorted(keys, packing.key(stream, called), "right") - 1
+    return (place >= 0) & (waits.lane[place] == stream) & (waits.start_ns[place] > since)
+
+
+def _stream_lane(phased: PhasedTrace) -> NDArray[np.int64]:
+    """A lane for each stream of each rank, by op."""
+    streams = phased.trace.ops["stream_id"].rank("dense").cast(pl.Int64).to_numpy() - 1
+    return phased.ops.lane * (int(streams.max(initial=0)) + 1) + streams
+
+
+def _previous_in_stream(phased: PhasedTrace) -> NDArray[np.int64]:
+    """The op before each one on its stream, -1 for none."""
+    lane = _stream_lane(phased)
+    order = np.lexsort((phased.ops.start_ns, lane))
+    previous = np.full(lane.size, -1, np.int64)
+    same = lane[order[1:]] == lane[order[:-1]]
+    previous[order[1:][same]] = order[:-1][same]
+    return previous
+
+
+def _stream_waits(phased: PhasedTrace) -> Intervals:
+    """Stream-wait-event records, by the lane of the stream that was told to wait, then time."""
+    waits = phased.trace.syncs.filter(pl.col("kind") == "stream_wait_event")
+    if not waits.height or not phased.ops.size:
+        return Intervals(*(np.zeros(0, np.int64),) * 3)
+    streams = (
+        phased.trace.ops.select("process", "stream_id")
+        .with_columns(lane=pl.Series(_stream_lane(phased)))
+        .unique()
+    )
+    rows = (
+        waits.select("process", "stream_id", "start_ns", "end_ns")
+        .join(streams, on=["process", "stream_id"], how="inner")
+        .sort("lane", "start_ns")
+    )
+    return Intervals(*(rows[column].to_numpy() for column in ("lane", "start_ns", "end_ns")))
+
+
+def _after_other_graph_branch(
+    phased: PhasedTrace, gaps: Intervals, ops: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Whether the device went idle when another stream of the op's own graph replay ended."""
+    ends = Intervals(phased.ops.lane, phased.ops.end_ns, phased.ops.end_ns)
+    lanes = phased.ranks.size
+    packing = Packing.covering(lanes, (ends.start_ns, gaps.start_ns))
+    key = packing.key(ends.lane, ends.start_ns)
+    order = np.argsort(key)
+    place = np.searchsorted(key[order], packing.key(gaps.lane, gaps.start_ns), "left")
+    last = order[np.minimum(place, order.size - 1)]
+    launch, stream = phased.attribution.launch, phased.trace.ops["stream_id"].to_numpy()
+    return (launch[last] == launch[ops]) & (stream[last] != stream[ops])

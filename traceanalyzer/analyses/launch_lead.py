@@ -1,0 +1,50 @@
+"""Host lead: how far ahead of the GPU the launching thread is.
+
+Near zero the GPU starves for launches; a lead of many cycles means the host runs far ahead.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+if TYPE_CHECKING:
+    from traceanalyzer.phases.phased import PhasedTrace
+
+
+def host_lead(phased: PhasedTrace) -> pl.DataFrame:
+    """Time from the start of a launch call to the start of its first op, by rank and phase.
+
+    A graph replay counts once, by its first op.
+
+    Returns:
+        One row a rank and phase: lane, label, p5_ns, p50_ns (nearest rank).
+    """
+    rows = np.flatnonzero((phased.attribution.launch >= 0) & phased.collected)
+    launch = phased.attribution.launch[rows]
+    groups = phased.ranks.size * len(phased.labels)
+    group = phased.ops.lane[rows] * len(phased.labels) + phased.label[rows]
+    called_ns = phased.trace.launches["start_ns"].to_numpy()[launch]
+    first = (
+        pl.DataFrame(
+            {"key": launch * groups + group, "lead_ns": phased.ops.start_ns[rows] - called_ns}
+        )
+        .group_by("key")
+        .agg(pl.col("lead_ns").min())
+    )
+    return (
+        first.group_by(group=pl.col("key") % groups)
+        .agg(
+            p5_ns=pl.col("lead_ns").quantile(0.05, "nearest").cast(pl.Int64),
+            p50_ns=pl.col("lead_ns").quantile(0.5, "nearest").cast(pl.Int64),
+        )
+        .sort("group")
+        .select(
+            "p5_ns",
+            "p50_ns",
+            lane=pl.col("group") // len(phased.labels),
+            label=pl.col("group") % len(phased.labels),
+        )
+    )

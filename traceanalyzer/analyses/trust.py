@@ -1,0 +1,161 @@
+"""Whether a capture can be trusted: what is missing in it, and how to record it whole."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from traceanalyzer.report import Check
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from traceanalyzer.report import RankReport
+    from traceanalyzer.trace import Trace
+
+OK: Final = "ok"
+WARNING: Final = "warning"
+
+_GOOD_COVERAGE = 0.95
+_ENOUGH_CYCLES = 30
+_NODE_MODE = "Record with: nsys profile --cuda-graph-trace=node (it slows graphs; compare totals)."
+# Texts of Nsight Systems that say events were lost or tracing failed, among its many notices.
+_LOSSES = (
+    r"(?i)not all (?:cuda|nvtx) events|(?:cuda|nvtx) profiling might have not been started|"
+    r"size limit|couldn't allocate"
+)
+
+
+def check_capture(trace: Trace, ranks: Sequence[RankReport]) -> list[Check]:
+    """Check what the figures rest on.
+
+    Args:
+        trace: The capture.
+        ranks: What was found in it.
+
+    Returns:
+        One row a check, in the order in which they matter.
+    """
+    if not trace.ops.height:
+        return [_no_gpu_work(trace), *_cycles(ranks), *_losses(trace)]
+    return [
+        _coverage(ranks),
+        *_cycles(ranks),
+        *_whole_graphs(trace),
+        *_without_launch(ranks),
+        *_silent_processes(trace),
+        *_not_collected(ranks),
+        *_losses(trace),
+    ]
+
+
+def _no_gpu_work(trace: Trace) -> Check:
+    text = "the capture holds no GPU work"
+    if trace.launches.height:
+        text += f" although it holds {trace.launches.height:,} CUDA API calls"
+    if trace.ranges.height:
+        text += "; phases are timed on the host, which is not what the GPU needed"
+    return Check(
+        "GPU work",
+        WARNING,
+        text,
+        "Record CUDA too: nsys profile --trace cuda,nvtx, or ProfilerActivity.CUDA in torch.profiler.",
+    )
+
+
+def _coverage(ranks: Sequence[RankReport]) -> Check:
+    worst = min(ranks, key=lambda rank: rank.coverage.covered_share)
+    share = worst.coverage.covered_share
+    text = f"{share:.1%} of busy GPU time was launched inside phase ranges"
+    if len(ranks) > 1:
+        text += f" (rank {worst.rank}, the lowest)"
+    if share >= _GOOD_COVERAGE:
+        return Check("coverage", OK, text)
+    return Check(
+        "coverage",
+        WARNING,
+        text,
+        "See what was launched outside with: traceanalyzer ranges TRACE; add rules with --phases.",
+    )
+
+
+def _cycles(ranks: Sequence[RankReport]) -> list[Check]:
+    kept = [rank.cycles.kept for rank in ranks]
+    if not any(kept):
+        return [
+            Check(
+                "cycles",
+                WARNING,
+                "no complete decode cycle was found, so nothing is given per cycle",
+                "A cycle needs two target forwards (verify or decode ranges): record longer, or "
+                "name the ranges with --phases.",
+            )
+        ]
+    fewest = min(kept)
+    status = OK if fewest >= _ENOUGH_CYCLES else WARNING
+    step = None if status == OK else "Record more cycles for figures that repeat."
+    text = f"{fewest} complete cycles" + (" on the rank with fewest" if len(kept) > 1 else "")
+    return [Check("cycles", status, text, step)]
+
+
+def _whole_graphs(trace: Trace) -> list[Check]:
+    rows = trace.ops.filter(pl.col("kind") == "graph").height
+    if not rows:
+        return []
+    text = f"{rows:,} graph replays are whole-graph rows: busy blocks that hide the gaps in them"
+    return [Check("graphs", WARNING, text, _NODE_MODE)]
+
+
+def _without_launch(ranks: Sequence[RankReport]) -> list[Check]:
+    lost = sum(
+        method.ops
+        for rank in ranks
+        for method in rank.coverage.by_method
+        if method.method == "no launch row"
+    )
+    if not lost:
+        return []
+    text = f"{lost:,} ops have no launch row and belong to no phase: the recording was cut"
+    return [Check("launches", WARNING, text, "Let recording start before the work that is timed.")]
+
+
+def _silent_processes(trace: Trace) -> list[Check]:
+    """Processes that opened ranges or called CUDA, but have no GPU work where others do."""
+    active = trace.threads.filter(
+        pl.col("thread").is_in(trace.ranges["thread"].unique().implode())
+    )["process"].unique()
+    silent = active.filter(~active.is_in(trace.ops["process"].unique().implode()))
+    if not silent.len():
+        return []
+    ids = trace.processes["process_id"].gather(silent).sort().to_list()
+    text = f"{len(ids)} of {active.len()} processes with ranges have no GPU work: " + ", ".join(
+        map(str, ids[:8])
+    )
+    return [
+        Check(
+            "processes",
+            WARNING,
+            text,
+            "Start workers with spawn and stop recording before they are killed "
+            "(nsys profile --trace-fork-before-exec=true).",
+        )
+    ]
+
+
+def _not_collected(ranks: Sequence[RankReport]) -> list[Check]:
+    count = sum(rank.coverage.not_collected for rank in ranks)
+    if not count:
+        return []
+    return [Check("times", WARNING, f"{count:,} ops were listed without times (0/0)")]
+
+
+def _losses(trace: Trace) -> list[Check]:
+    rows = trace.diagnostics.filter(
+        (pl.col("source") == "importer") & (pl.col("severity") != "info")
+        | (pl.col("source") == "recorder") & pl.col("text").str.contains(_LOSSES)
+    )
+    return [
+        Check(source, WARNING, text if count == 1 else f"{text} ({count:,} times)")
+        for source, text, count in rows.select("source", "text", "count").iter_rows()
+    ]

@@ -1,0 +1,335 @@
+"""From the tables of the analyses to the Report: rounding, naming and nesting, no analysis."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from traceanalyzer.intervals import total_by
+from traceanalyzer.phases.cycles import DUMMY, EDGE, INTERRUPTED, KEPT, WARM_UP
+from traceanalyzer.phases.rules import ROLLUPS
+from traceanalyzer.report import (
+    BucketPhase,
+    BucketReport,
+    BucketShape,
+    Capture,
+    CaptureFile,
+    Coverage,
+    CyclesReport,
+    Device,
+    Dropped,
+    Gap,
+    HostLead,
+    MethodShare,
+    PhaseReport,
+    RankReport,
+    Rollup,
+    Spread,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from traceanalyzer.analyses.phase_time import CycleTime
+    from traceanalyzer.phases.cycles import Cycles
+    from traceanalyzer.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Cycles of every lane with the time in them.
+
+    Attributes:
+        labels: Phase of each label.
+        causes: Cause of each kind of gap.
+        cycles: The cycles.
+        time: Their windows, overlap and gaps.
+        buckets: Their buckets: bucket, kind, batch, graph.
+    """
+
+    labels: tuple[str, ...]
+    causes: tuple[str, ...]
+    cycles: Cycles
+    time: CycleTime
+    buckets: pl.DataFrame
+
+    def kept(self) -> NDArray[np.bool_]:
+        """Which cycles may be averaged."""
+        return self.cycles.state == KEPT
+
+
+@dataclass(frozen=True, slots=True)
+class LaneTables:
+    """Per-lane results of the GPU analyses: totals, gaps, host lead, coverage."""
+
+    totals: pl.DataFrame
+    gaps: pl.DataFrame
+    lead: pl.DataFrame
+    coverage: pl.DataFrame
+    not_collected: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class LaneName:
+    """Who a lane is."""
+
+    lane: int
+    rank: int
+    process_id: int
+    process_name: str | None
+    device: Device | None
+
+
+def capture_of(trace: Trace, time_base: str) -> Capture:
+    """The files of a trace and the number of rows in them."""
+    rows = trace.files.drop("file").iter_rows(named=True)
+    return Capture(
+        files=[CaptureFile(**row) for row in rows],
+        time_base=time_base,
+        ops=trace.ops.height,
+        launches=trace.launches.height,
+        ranges=trace.ranges.height,
+    )
+
+
+def spread(values: NDArray[np.int64]) -> Spread | None:
+    """Mean and quantiles, None of nothing."""
+    if not values.size:
+        return None
+    low, mid, high, top = np.quantile(values, (0.05, 0.5, 0.95, 0.99), method="inverted_cdf")
+    return Spread(float(values.mean()), int(mid), int(low), int(high), int(top))
+
+
+def rank_report(name: LaneName, timing: Timing, tables: LaneTables) -> RankReport:
+    """One rank timed on the GPU."""
+    lane = pl.col("lane") == name.lane
+    kept = timing.kept() & (timing.cycles.spans.lane == name.lane)
+    gaps = _gap_totals(timing, tables.gaps.filter(lane))
+    leads = {
+        row["label"]: HostLead(row["p5_ns"], row["p50_ns"])
+        for row in tables.lead.filter(lane).iter_rows(named=True)
+    }
+    phases = []
+    for row in tables.totals.filter(lane).drop("lane").iter_rows(named=True):
+        label = row.pop("label")
+        phases.append(
+            PhaseReport(
+                phase=timing.labels[label],
+                **row,
+                window_ns_per_cycle=spread(timing.time.window[kept, label]),
+                gaps=_gaps(timing, gaps[label], _mean(timing.time.gap[kept, label])),
+                host_lead_ns=leads.get(label),
+            )
+        )
+    own = coverage(tables.coverage.filter(lane), int(tables.not_collected[name.lane]))
+    return _rank(name, timing, own, phases)
+
+
+def host_rank_report(name: LaneName, timing: Timing, host_ns: NDArray[np.int64]) -> RankReport:
+    """One thread timed on the host; `host_ns` is the time in each label over the whole trace."""
+    kept = timing.kept() & (timing.cycles.spans.lane == name.lane)
+    phases = [
+        PhaseReport(
+            phase=timing.labels[label],
+            **dict.fromkeys(_OP_COUNTS, 0),
+            summed_ns=int(total),
+            busy_ns=int(total),
+            exclusive_ns=int(total),
+            overlap_ns=0,
+            window_ns_per_cycle=spread(timing.time.window[kept, label]),
+            gaps=[],
+            host_lead_ns=None,
+        )
+        for label, total in enumerate(host_ns)
+        if total or timing.time.window[kept, label].any()
+    ]
+    return _rank(name, timing, Coverage(0, 0.0, 0, []), phases)
+
+
+_OP_COUNTS = (
+    "ops",
+    "kernels",
+    "kernel_ns",
+    "graph_rows",
+    "graph_row_ns",
+    "launches",
+    "graph_launches",
+)
+
+
+def _rank(
+    name: LaneName, timing: Timing, ledger: Coverage, phases: list[PhaseReport]
+) -> RankReport:
+    return RankReport(
+        rank=name.rank,
+        process_id=name.process_id,
+        process_name=name.process_name,
+        device=name.device,
+        coverage=ledger,
+        cycles=_cycles(name.lane, timing),
+        phases=phases,
+    )
+
+
+def _cycles(lane: int, timing: Timing) -> CyclesReport:
+    own = timing.cycles.spans.lane == lane
+    count = np.bincount(timing.cycles.state[own], minlength=5)
+    period = timing.cycles.spans.duration_ns
+    interrupted = own & (timing.cycles.state == INTERRUPTED)
+    prefill = [place for place, label in enumerate(timing.labels) if "prefill" in label]
+    return CyclesReport(
+        kept=int(count[KEPT]),
+        dropped=Dropped(
+            warm_up=int(count[WARM_UP]),
+            edge=int(count[EDGE]),
+            interrupted=int(count[INTERRUPTED]),
+            dummy=int(count[DUMMY]),
+        ),
+        period_ns=spread(period[own & timing.kept()]),
+        prefill_stall_ns=int(timing.time.window[np.ix_(interrupted, prefill)].sum()),
+    )
+
+
+def _gaps(
+    timing: Timing, whole_ns: NDArray[np.int64], per_cycle_ns: NDArray[np.float64]
+) -> list[Gap]:
+    """Gaps by cause: total and mean of a kept cycle, one element a cause each."""
+    together = float(per_cycle_ns.sum())
+    return [
+        Gap(cause, int(whole), float(mean), float(mean) / together if together else 0.0)
+        for cause, whole, mean in zip(timing.causes, whole_ns, per_cycle_ns, strict=True)
+        if whole or mean
+    ]
+
+
+def _gap_totals(timing: Timing, gaps: pl.DataFrame) -> NDArray[np.int64]:
+    """Gap time over the whole trace by label and cause."""
+    labels, causes = len(timing.labels), len(timing.causes)
+    place = gaps.select(pl.col("label") * causes + pl.col("cause")).to_series().to_numpy()
+    return total_by(place, labels * causes, gaps["ns"].to_numpy()).reshape(labels, causes)
+
+
+def _mean(rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    return rows.mean(axis=0) if rows.shape[0] else np.zeros(rows.shape[1:])
+
+
+def coverage(rows: pl.DataFrame, not_collected: int) -> Coverage:
+    """The ledger of one rank, or of several together; `rows` as `coverage_ledger` gives them."""
+    methods = rows.group_by("method", maintain_order=True).agg(
+        pl.col("busy_ns").sum(), pl.col("ops").sum()
+    )
+    busy = int(methods["busy_ns"].sum())
+    shares = [
+        MethodShare(method, busy_ns, busy_ns / busy if busy else 0.0, ops)
+        for method, busy_ns, ops in methods.select("method", "busy_ns", "ops").iter_rows()
+    ]
+    covered = sum(each.busy_ns for each in shares if each.method in IN_RANGE_METHODS)
+    return Coverage(busy, covered / busy if busy else 0.0, not_collected, shares)
+
+
+IN_RANGE_METHODS = frozenset({"launch in range", "graph launch in range", "whole-graph row"})
+
+
+def bucket_reports(timing: Timing) -> list[BucketReport]:
+    """The kept cycles by shape, the shape with most time first."""
+    kept = timing.kept()
+    period = timing.cycles.spans.duration_ns
+    whole = int(period[kept].sum())
+    number = timing.buckets["bucket"].to_numpy()
+    reports = []
+    for bucket in np.unique(number[kept]):
+        rows = np.flatnonzero(kept & (number == bucket))
+        shape = timing.buckets.row(int(rows[0]), named=True)
+        reports.append(_bucket(timing, rows, shape, whole))
+    return sorted(reports, key=lambda report: -report.time_share)
+
+
+def _bucket(
+    timing: Timing, rows: NDArray[np.int64], shape: Mapping[str, object], whole_ns: int
+) -> BucketReport:
+    period = timing.cycles.spans.duration_ns[rows]
+    mean_period = float(period.mean())
+    overlap = float(timing.time.overlap[rows].mean())
+    period_spread = spread(period)
+    assert period_spread is not None, "a bucket has cycles"
+    return BucketReport(
+        shape=_shape(shape),
+        ranks=len(set(timing.cycles.spans.lane[rows].tolist())),
+        cycles=int(rows.size),
+        time_share=int(period.sum()) / whole_ns if whole_ns else 0.0,
+        period_ns=period_spread,
+        overlap_ns_per_cycle=overlap,
+        overlap_share=overlap / mean_period if mean_period else 0.0,
+        phases=(phases := _bucket_phases(timing, rows, mean_period)),
+        rollups=_rollups(phases),
+    )
+
+
+def _rollups(phases: Sequence[BucketPhase]) -> list[Rollup]:
+    rollups = []
+    for name, members in ROLLUPS.items():
+        own = [phase for phase in phases if phase.phase in members]
+        if own:
+            mean = sum(phase.window_ns_per_cycle.mean for phase in own)
+            rollups.append(Rollup(name, mean, sum(phase.window_share for phase in own)))
+    return rollups
+
+
+def _shape(row: Mapping[str, object]) -> BucketShape:
+    batch, graph = row["batch"], row["graph"]
+    return BucketShape(
+        kind=str(row["kind"]),
+        batch=batch if isinstance(batch, int) else None,
+        padded_batch=None,
+        verified_tokens=None,
+        draft_tokens=None,
+        prompt_tokens=None,
+        graph=graph if isinstance(graph, str) else None,
+    )
+
+
+def _bucket_phases(
+    timing: Timing, rows: NDArray[np.int64], mean_period_ns: float
+) -> list[BucketPhase]:
+    phases = []
+    gaps = _mean(timing.time.gap[rows])
+    totals = timing.time.gap[rows].sum(axis=0)
+    for label, phase in enumerate(timing.labels):
+        window = spread(timing.time.window[rows, label])
+        if window is None or not window.mean:
+            continue
+        phases.append(
+            BucketPhase(
+                phase=phase,
+                window_ns_per_cycle=window,
+                window_share=window.mean / mean_period_ns if mean_period_ns else 0.0,
+                gap_ns_per_cycle=float(gaps[label].sum()),
+                gaps=_gaps(timing, totals[label], gaps[label]),
+            )
+        )
+    return phases
+
+
+def lane_names(
+    trace: Trace, numbers: Sequence[int], processes: Sequence[int], *, devices: bool
+) -> list[LaneName]:
+    """Who each lane is: a row of `trace.devices`, or a process alone."""
+    rows = trace.processes.select("process_id", "name").rows()
+    gpus: list[Device | None] = [
+        Device(index, name) for index, name in trace.devices.select("device_id", "name").iter_rows()
+    ]
+    return [
+        LaneName(
+            lane=lane,
+            rank=number,
+            process_id=rows[process][0],
+            process_name=rows[process][1],
+            device=gpus[lane] if devices else None,
+        )
+        for lane, (number, process) in enumerate(zip(numbers, processes, strict=True))
+    ]

@@ -1,0 +1,146 @@
+"""From a Trace to a Report: the readable list of steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import traceanalyzer
+from traceanalyzer.analyses.buckets import cycle_buckets, host_buckets
+from traceanalyzer.analyses.coverage import coverage_ledger
+from traceanalyzer.analyses.gaps import CAUSES, explain_gaps
+from traceanalyzer.analyses.host_time import BETWEEN_RANGES, host_work, time_between
+from traceanalyzer.analyses.launch_lead import host_lead
+from traceanalyzer.analyses.phase_time import cycle_time, phase_segments, phase_totals
+from traceanalyzer.analyses.trust import check_capture
+from traceanalyzer.assembly import (
+    LaneTables,
+    Timing,
+    bucket_reports,
+    capture_of,
+    coverage,
+    host_rank_report,
+    lane_names,
+    rank_report,
+)
+from traceanalyzer.intervals import total_by
+from traceanalyzer.phases.phased import OTHER, settle_phases
+from traceanalyzer.phases.rules import Rules
+from traceanalyzer.phases.spans import classify_ranges
+from traceanalyzer.progress import Progress, silent
+from traceanalyzer.report import Clock, Report, Tool
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from traceanalyzer.report import BucketReport, Coverage, RankReport
+    from traceanalyzer.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysisOptions:
+    """What a user may choose: a file of phase rules."""
+
+    phases_file: Path | None = None
+
+    def rules(self) -> Rules:
+        """The phase rules to use.
+
+        Raises:
+            InputError: The rule file is wrong.
+        """
+        return Rules.shipped() if self.phases_file is None else Rules.from_file(self.phases_file)
+
+
+def analyze(
+    trace: Trace, options: AnalysisOptions | None = None, *, progress: Progress = silent
+) -> Report:
+    """Analyse one capture.
+
+    Args:
+        trace: What was recorded.
+        options: Choices; the shipped phase rules when None.
+        progress: Told about each stage.
+
+    Returns:
+        The report, timed on the GPU, or on the host when the capture holds no GPU work.
+    """
+    rules = (options or AnalysisOptions()).rules()
+    on_gpu = trace.ops.height > 0
+    found = _on_gpu(trace, rules, progress) if on_gpu else _on_host(trace, rules)
+    return Report(
+        tool=Tool("traceanalyzer", traceanalyzer.__version__),
+        capture=capture_of(trace, "gpu" if on_gpu else "host"),
+        clock=Clock("ns", "each file's own clock; no figure compares times of two files"),
+        coverage=found.coverage,
+        ranks=found.ranks,
+        buckets=found.buckets,
+        trust=check_capture(trace, found.ranks),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What the analyses of one time base found."""
+
+    ranks: list[RankReport]
+    buckets: list[BucketReport]
+    coverage: Coverage | None = None
+
+
+def _on_gpu(trace: Trace, rules: Rules, progress: Progress) -> _Found:
+    progress("attributing", 0.0)
+    phased = settle_phases(trace, rules)
+    progress("measuring", 0.4)
+    collected = phased.collected
+    segments = phase_segments(phased.ops.take(collected), phased.label[collected], phased.cycles)
+    gaps = explain_gaps(phased, segments)
+    shape = (len(phased.labels), len(CAUSES))
+    timing = Timing(
+        phased.labels,
+        CAUSES,
+        phased.cycles,
+        cycle_time(phased.cycles, segments, gaps, shape),
+        cycle_buckets(phased),
+    )
+    progress("measuring", 0.8)
+    tables = LaneTables(
+        phase_totals(phased, segments),
+        gaps,
+        host_lead(phased),
+        coverage_ledger(phased),
+        np.bincount(phased.ops.lane[~phased.collected], minlength=phased.ranks.size),
+    )
+    names = lane_names(trace, phased.ranks.number, phased.ranks.process, devices=True)
+    progress("measuring", 1.0)
+    return _Found(
+        [rank_report(name, timing, tables) for name in names],
+        bucket_reports(timing),
+        coverage(tables.coverage, int(tables.not_collected.sum())),
+    )
+
+
+def _on_host(trace: Trace, rules: Rules) -> _Found:
+    spans = classify_ranges(trace, rules)
+    work = host_work(spans)
+    labels = (*spans.phases, OTHER)
+    segments = phase_segments(work.pieces, work.label, work.cycles)
+    between = time_between(segments, work.cycles, len(labels) - 1)
+    timing = Timing(
+        labels,
+        BETWEEN_RANGES,
+        work.cycles,
+        cycle_time(work.cycles, segments, between, (len(labels), len(BETWEEN_RANGES))),
+        host_buckets(spans, work.cycles),
+    )
+    processes = trace.threads["process"].gather(work.threads).to_list()
+    names = lane_names(trace, range(len(processes)), processes, devices=False)
+    totals = total_by(
+        work.pieces.lane * len(labels) + work.label,
+        len(processes) * len(labels),
+        work.pieces.duration_ns,
+    ).reshape(len(processes), len(labels))
+    ranks = [host_rank_report(name, timing, totals[name.lane]) for name in names]
+    return _Found(ranks, bucket_reports(timing))

@@ -1,0 +1,86 @@
+"""`traceanalyzer report`: the answer of one capture, for a person or a program."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from traceanalyzer.commands.inputs import deliver, output_file, read_traces, trace_inputs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from traceanalyzer.report import Report
+
+_SUFFIXES = {".json": "json", ".md": "markdown", ".csv": "csv"}
+
+
+@click.command()
+@trace_inputs
+@click.option(
+    "--format",
+    "format_name",
+    type=click.Choice(["terminal", "json", "markdown", "csv"]),
+    help="Form of the report (default: by the output file's suffix, else terminal).",
+)
+@output_file
+@click.option(
+    "--min-coverage",
+    metavar="SHARE",
+    type=click.FloatRange(0, 1),
+    help="Exit with 3 when less of the busy GPU time was launched in phase ranges (0..1).",
+)
+def command(
+    traces: tuple[Path, ...],
+    phases_file: Path | None,
+    nsys: str | None,
+    format_name: str | None,
+    output: Path | None,
+    min_coverage: float | None,
+) -> None:
+    """Print where the GPU time of a decode cycle goes.
+
+    TRACE is an nsys report (.nsys-rep), its SQLite or parquet export, or a torch.profiler trace
+    (.json, .json.gz); several files, or a folder of them, are the ranks of one run.
+    """
+    from traceanalyzer.commands.progress_bar import progress_bar
+    from traceanalyzer.pipeline import AnalysisOptions, analyze
+
+    options = AnalysisOptions(phases_file)
+    options.rules()  # a wrong rule file is told before minutes of reading
+    trace = read_traces(traces, nsys)
+    with progress_bar() as progress:
+        report = analyze(trace, options, progress=progress)
+    chosen = format_name or (_SUFFIXES.get(output.suffix, "terminal") if output else "terminal")
+    deliver(_rendered(report, chosen, to_file=output is not None), output)
+    _check_gate(report, min_coverage)
+
+
+def _rendered(report: Report, format_name: str, *, to_file: bool) -> bytes:
+    if format_name == "json":
+        return report.to_json() + b"\n"
+    if format_name == "markdown":
+        from traceanalyzer.renderers.markdown import render_markdown
+
+        return render_markdown(report).encode()
+    if format_name == "csv":
+        from traceanalyzer.renderers.csv_tables import render_csv
+
+        return render_csv(report).encode()
+    from traceanalyzer.renderers.terminal import render_terminal
+
+    return render_terminal(report, plain=to_file).encode(errors="replace")
+
+
+def _check_gate(report: Report, min_coverage: float | None) -> None:
+    if min_coverage is None:
+        return
+    from traceanalyzer.errors import GateError
+
+    share = report.coverage.covered_share if report.coverage else 0.0
+    if share < min_coverage:
+        raise GateError(
+            f"coverage is {share:.2%}, below the {min_coverage:.2%} asked for",
+            next_step="See what was launched outside phase ranges with: traceanalyzer ranges TRACE",
+        )

@@ -1,0 +1,41 @@
+"""How figures are written where a person reads them."""
+
+from __future__ import annotations
+
+_NS_PER_MS = 1_000_000
+
+
+def milliseconds(ns: float, *, decimals: int = 3) -> str:
+    """Nanoseconds as milliseconds, with thousands apart."""
+    return f"{ns / _NS_PER_MS:,.{decimals}f}"
+
+
+def duration(ns: float) -> str:
+    """A time in the unit that suits it: ns, us, ms or s."""
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
+        if abs(ns) >= size:
+            return (
+                f"{ns / size:,.3g} {unit}" if abs(ns) < 1000 * size else f"{ns / size:,.0f} {unit}"
+            )
+    return f"{ns:.0f} ns"
+
+
+def decimals_for(ns: float) -> int:
+    """Decimals of a millisecond with which a time shows four digits."""
+    return 2 if ns >= 10 * _NS_PER_MS else 3 if ns >= _NS_PER_MS else 4
+
+
+def percent(share: float) -> str:
+    """A share of 0..1 in per cent."""
+    return f"{100 * share:.1f} %"
+
+
+def count(number: int) -> str:
+    """A whole number, with thousands apart."""
+    return f"{number:,}"
+
+
+def safe(text: str) -> str:
+    """A name from a trace without markup or control characters that could steer a terminal."""
+    shown = "".join(char if char.isprintable() else "\ufffd" for char in text)
+    return shown.replace("[", "\\[")

@@ -1,0 +1,101 @@
+"""The report as Markdown, for an issue or a chat: the same tables as on the terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from traceanalyzer.renderers.figures import count, decimals_for, milliseconds, percent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from traceanalyzer.report import BucketReport, Report
+
+
+def render_markdown(report: Report) -> str:
+    """Render as GitHub-flavoured Markdown."""
+    files = ", ".join(f"`{_code(file.path)}`" for file in report.capture.files)
+    parts = [f"# Trace report\n\n{files}, timed on the {report.capture.time_base}."]
+    parts += [_bucket(bucket) for bucket in report.buckets]
+    parts.append(
+        "## Can it be trusted?\n\n"
+        + _table(
+            ("", "check", "finding", "next step"),
+            (
+                (check.status, check.check, check.text, check.next_step or "")
+                for check in report.trust
+            ),
+        )
+    )
+    parts += _ranks(report)
+    parts += _ledger(report)
+    return "\n\n".join(parts) + "\n"
+
+
+def _bucket(bucket: BucketReport) -> str:
+    decimals = decimals_for(bucket.period_ns.mean)
+    shape = bucket.shape
+    facts = [shape.kind, shape.graph or "", f"{count(bucket.cycles)} cycles"]
+    rows = [
+        (
+            phase.phase,
+            milliseconds(phase.window_ns_per_cycle.mean, decimals=decimals),
+            percent(phase.window_share),
+            milliseconds(phase.gap_ns_per_cycle, decimals=decimals),
+            ", ".join(f"{gap.cause} {percent(gap.share)}" for gap in phase.gaps),
+        )
+        for phase in bucket.phases
+    ]
+    if bucket.overlap_ns_per_cycle:
+        overlap = milliseconds(bucket.overlap_ns_per_cycle, decimals=decimals)
+        rows.append(("two or more phases", overlap, percent(bucket.overlap_share), "", ""))
+    period = milliseconds(bucket.period_ns.mean, decimals=decimals)
+    rows.append(("**cycle**", f"**{period}**", percent(1.0), "", ""))
+    table = _table(("phase", "ms/cycle", "share", "GPU idle ms", "why idle"), rows, literal=True)
+    return f"## {_escaped(' · '.join(fact for fact in facts if fact))}\n\n{table}"
+
+
+def _ranks(report: Report) -> list[str]:
+    rows = [
+        (
+            str(rank.rank),
+            str(rank.process_id),
+            phase.phase,
+            count(phase.kernels),
+            count(phase.graph_rows),
+            milliseconds(phase.busy_ns),
+            milliseconds(phase.summed_ns),
+        )
+        for rank in report.ranks
+        for phase in rank.phases
+    ]
+    titles = ("rank", "process", "phase", "kernels", "graph rows", "busy ms", "summed ms")
+    return [f"## Whole trace\n\n{_table(titles, rows)}"] if rows else []
+
+
+def _ledger(report: Report) -> list[str]:
+    if report.coverage is None:
+        return []
+    rows = [
+        (method.method, percent(method.share), milliseconds(method.busy_ns), count(method.ops))
+        for method in report.coverage.by_method
+    ]
+    return [f"## Coverage\n\n{_table(('busy GPU time by evidence', 'share', 'ms', 'ops'), rows)}"]
+
+
+def _table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, literal: bool = False) -> str:
+    """A table; cells are escaped unless they are `literal` Markdown of ours."""
+    lines = [titles, ["---"] * len(titles)]
+    lines += [row if literal else [_escaped(cell) for cell in row] for row in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _escaped(text: str) -> str:
+    shown = "".join(char if char.isprintable() else "\ufffd" for char in text)
+    for char in "\\`*_<>[]|":
+        shown = shown.replace(char, "\\" + char)
+    return shown
+
+
+def _code(text: str) -> str:
+    return "".join(char if char.isprintable() and char != "`" else "\ufffd" for char in text)

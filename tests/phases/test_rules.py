@@ -715,3 +715,9 @@ def test_vocabulary_is_closed() -> None:
     assert {member for members in ROLLUPS.values() for member in members} <= set(PHASES)
     assert {flag for rule in SHIPPED.rules for flag in rule.flags} == set(FLAGS)
     assert all((rule.role == "phase") == (rule.phase is not None) for rule in SHIPPED.rules)
+
+
+def test_shipped_rules_pass_the_checks_of_a_users_file() -> None:
+    shipped = resources.files("traceanalyzer.phases").joinpath("rules.toml")
+    with resources.as_file(shipped) as path:
+        assert Rules.from_file(path, extend=False) == Rules.shipped()

@@ -6,7 +6,7 @@ The file is only ever read: opened read-only, its views are not tables, extensio
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -39,14 +39,14 @@ def read(path: Path, progress: Progress) -> Trace:
         InputError: The database is damaged, or is not an nsys export.
     """
     try:
-        source = _Database(path)
-        if not source.columns("StringIds"):
-            raise InputError(
-                "this SQLite database is not an Nsight Systems export: it has no table StringIds",
-                where=path,
-                next_step="Make one with: nsys export --type sqlite -o OUT.sqlite REPORT.nsys-rep",
-            )
-        return read_trace(source, progress)
+        with _Database(path) as source:
+            if not source.columns("StringIds"):
+                raise InputError(
+                    "this SQLite database is no Nsight Systems export: it has no table StringIds",
+                    where=path,
+                    next_step="Make one with: nsys export --type sqlite -o OUT.sqlite REPORT",
+                )
+            return read_trace(source, progress)
     except sqlite3.Error as error:
         raise _damaged(path, error) from None
 
@@ -60,7 +60,7 @@ def _damaged(path: Path, error: Exception) -> InputError:
 
 
 class _Database:
-    """An `NsysSource` over one SQLite file."""
+    """An `NsysSource` over one SQLite file, open within `with`."""
 
     format = "nsys-sqlite"
 
@@ -71,6 +71,7 @@ class _Database:
         self._uri = f"file:{quote(str(path.resolve()))}?mode=ro" + (
             "&immutable=1" if settled else ""
         )
+        self._opened = ExitStack()
         self._findings: list[tuple[str, int]] = []
         self._columns: dict[str, frozenset[str]] = {}
         with closing(sqlite3.connect(self._uri, uri=True)) as database:
@@ -78,6 +79,23 @@ class _Database:
             for (table,) in tables.fetchall():
                 rows = database.execute(f"PRAGMA table_info({_quoted(table)})").fetchall()
                 self._columns[table] = frozenset(str(row[1]) for row in rows)
+
+    def __enter__(self) -> _Database:
+        import adbc_driver_manager
+        import adbc_driver_sqlite
+
+        driver = adbc_driver_sqlite._driver_path()
+        try:
+            database = adbc_driver_manager.AdbcDatabase(driver=driver, uri=self._uri)
+            self._opened.enter_context(database)
+            connection = adbc_driver_manager.AdbcConnection(database)
+            self._connection = self._opened.enter_context(connection)
+        except adbc_driver_manager.Error as error:
+            raise _damaged(self.path, error) from None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
 
     def columns(self, table: str) -> frozenset[str]:
         return self._columns.get(table, frozenset())
@@ -101,21 +119,15 @@ class _Database:
     def _query(self, sql: str) -> pl.DataFrame | None:
         """Rows by Arrow, without a Python object a value; None when a column mixes types."""
         import adbc_driver_manager
-        import adbc_driver_sqlite
 
-        driver = adbc_driver_sqlite._driver_path()
         try:
-            with (
-                adbc_driver_manager.AdbcDatabase(driver=driver, uri=self._uri) as database,
-                adbc_driver_manager.AdbcConnection(database) as connection,
-                adbc_driver_manager.AdbcStatement(connection) as statement,
-            ):
+            with adbc_driver_manager.AdbcStatement(self._connection) as statement:
                 statement.set_options(**{"adbc.sqlite.query.batch_rows": str(_BATCH_ROWS)})
                 statement.set_sql_query(sql)
                 stream, _ = statement.execute_query()
                 return pl.DataFrame(stream)[1:]
         except (adbc_driver_manager.Error, pl.exceptions.PolarsError) as error:
-            if "Type mismatch" in str(error) or "schema" in str(error):
+            if "Type mismatch" in str(error):
                 return None
             raise _damaged(self.path, error) from None
 

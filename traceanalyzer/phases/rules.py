@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import tomllib
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 from os import fspath
 from pathlib import Path
@@ -39,6 +40,7 @@ ROLES: Final = ("phase", "cycle", "none")
 NUMBERS: Final = ("cycle", "batch", "context_requests", "generation_requests", "drafted")
 
 _PLACE: Final = {phase: place for place, phase in enumerate((*PHASES, *LEFTOVERS))}
+_NAMED_GROUP: Final = re.compile(r"\(\?P?<(\w+)>")
 _FUSED: Final = re.compile(r"fused\(([^()]*)\)")
 _RULE_TYPES: Final = {
     "name": str,
@@ -117,7 +119,7 @@ class Rule:
     @property
     def numbers(self) -> tuple[str, ...]:
         """The `NUMBERS` that the name carries, as named groups."""
-        return tuple(group for group in _groups(self.name) if group in NUMBERS)
+        return tuple(group for group in _NAMED_GROUP.findall(self.name) if group in NUMBERS)
 
     def matches(self) -> pl.Expr:
         """Whether the rule takes a row of `domain_text` and `name_text`; null for a null name."""
@@ -134,10 +136,11 @@ class Rules:
     rules: tuple[Rule, ...]
 
     @classmethod
+    @cache
     def shipped(cls) -> Rules:
         """The rules for the names that engines and people use."""
         text = resources.files(__package__).joinpath("rules.toml").read_text(encoding="utf-8")
-        return cls(_rules(_document(text, "rules.toml"), "rules.toml"))
+        return cls(_rules(_document(text, "rules.toml"), "rules.toml", check_patterns=False))
 
     @classmethod
     def from_file(cls, path: str | PathLike[str], extend: bool = True) -> Rules:
@@ -202,8 +205,8 @@ class Rules:
         read = [
             pl.DataFrame(schema={"row": pl.get_index_type(), **dict.fromkeys(NUMBERS, pl.String())})
         ]
-        for place, rule in enumerate(self.rules):
-            if rule.numbers:
+        for place in found["rule"].drop_nulls().unique(maintain_order=True).to_list():
+            if (rule := self.rules[place]).numbers:
                 groups = pl.col("name_text").str.extract_groups(_whole(rule.name))
                 fields = [groups.struct.field(number) for number in rule.numbers]
                 read.append(rows.filter(pl.col("rule") == place).select("row", *fields))
@@ -248,7 +251,10 @@ def _document(text: str, where: str) -> dict[str, Any]:
     return document
 
 
-def _rules(document: dict[str, Any], where: str) -> tuple[Rule, ...]:
+def _rules(
+    document: dict[str, Any], where: str, *, check_patterns: bool = True
+) -> tuple[Rule, ...]:
+    """The rules of a document; checking a pattern costs a millisecond, the shipped are tested."""
     tables = document.get("rule")
     if not isinstance(tables, list) or not tables:
         raise InputError(
@@ -256,13 +262,16 @@ def _rules(document: dict[str, Any], where: str) -> tuple[Rule, ...]:
             where=where,
             next_step="Begin each rule with [[rule]], in two pairs of brackets.",
         )
-    return tuple(_rule(table, f"{where}, rule {number}") for number, table in enumerate(tables, 1))
+    return tuple(
+        _rule(table, f"{where}, rule {number}", check_patterns=check_patterns)
+        for number, table in enumerate(tables, 1)
+    )
 
 
-def _rule(table: object, where: str) -> Rule:
+def _rule(table: object, where: str, *, check_patterns: bool) -> Rule:
     checked = _checked_table(table, where)
     for key in ("name", "domain"):
-        if key in checked:
+        if check_patterns and key in checked:
             _check_pattern(key, checked[key], where)
     return Rule(
         name=checked["name"],

@@ -191,3 +191,33 @@ TABLES: Final = (
     SYNCS,
     DIAGNOSTICS,
 )
+
+
+def markdown() -> str:
+    """The tables as Markdown: docs/tables.md is this text."""
+    parts = [
+        "# The tables of a Trace\n\nWritten from `traceanalyzer/schema.py` by "
+        "`python -m traceanalyzer.schema`. Times are int64 nanoseconds on the clock of their own "
+        "file.\n"
+    ]
+    for table in TABLES:
+        rows = [
+            f"| `{column.name}` | {_type_name(column)} | {column.meaning} |"
+            for column in table.columns
+        ]
+        parts.append(
+            f"## {table.name}\n\n{table.meaning}\n\n| column | type | meaning |\n|---|---|---|\n"
+            + "\n".join(rows)
+            + "\n"
+        )
+    return "\n".join(parts)
+
+
+def _type_name(column: Column) -> str:
+    dtype = column.dtype
+    name = "one of " + ", ".join(dtype.categories) if isinstance(dtype, pl.Enum) else f"{dtype}"
+    return f"{name} or null" if column.nullable else name
+
+
+if __name__ == "__main__":
+    print(markdown(), end="")

@@ -123,19 +123,20 @@ def _head(path: Path) -> bytes:
 
 
 def _read(path: Path, nsys: str | None, progress: Progress) -> Trace:
-    head = _head(path)
-    if nsys_report.recognises(path, head):
-        path = nsys_report.export(path, nsys, progress)
-    format_ = _format_of(path)
+    """Read one file; the trace names the file that was given, not the export made from it."""
+    is_report = nsys_report.recognises(path, _head(path))
+    export = nsys_report.export(path, nsys, progress) if is_report else path
+    format_ = _format_of(export)
     if format_ is None:
-        what = "the file is empty" if not head and path.is_file() else "the format is not known"
+        is_empty = path.is_file() and not _head(path)
         raise InputError(
-            what,
+            "the file is empty" if is_empty else "the format is not known",
             where=path,
             next_step="Expected an nsys report (.nsys-rep), its SQLite or parquet export, "
             "or a torch.profiler trace (.json, .json.gz).",
         )
-    return format_.read(path, progress)
+    trace = format_.read(export, progress)
+    return replace(trace, files=trace.files.with_columns(path=pl.lit(str(path))))
 
 
 def _ranked_by_file_name(files: Sequence[Path], traces: Sequence[Trace]) -> list[Trace]:

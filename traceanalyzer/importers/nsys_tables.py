@@ -6,6 +6,7 @@ missing table is a fact about the capture rather than an error.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final, Protocol
 
 import polars as pl
@@ -16,7 +17,7 @@ from traceanalyzer.importers.ranks import rank_in
 from traceanalyzer.trace import Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from traceanalyzer.progress import Progress
@@ -43,6 +44,13 @@ _COPY_KINDS = {
     9: "HtoH",
     10: "PtoP",
 }
+
+_TABLES_OF_NOTE = (
+    "NVTX_EVENTS",
+    "CUPTI_ACTIVITY_KIND_RUNTIME",
+    "CUPTI_ACTIVITY_KIND_KERNEL",
+    "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
+)
 
 Keep = tuple[str, tuple[int, ...]]
 """A column and the values of it that are wanted."""
@@ -463,11 +471,7 @@ class _Assembly:
             ("importer", "warning", text, count)
             for text, count in (*self.source.findings(), *self.dropped)
         ]
-        own += [
-            ("importer", "warning", f"the export is partial: {key} = {meta[key]}", 1)
-            for key in ("EXPORT_PARAM_TABLES_TO_EXPORT", "EXPORT_PARAM_TIMES_TO_EXPORT")
-            if meta.get(key)
-        ]
+        own += [("importer", "warning", text, 1) for text in _limits_of_export(meta)]
         columns = {"source": pl.String, "severity": pl.String, "text": pl.String, "count": pl.Int64}
         recorded = (
             self.source.read("DIAGNOSTIC_EVENT", ("severity", "text"))
@@ -511,6 +515,22 @@ def _export_metadata(source: NsysSource) -> dict[str, str]:
         if source.columns(table):
             return dict(source.read(table, ("name", "value")).drop_nulls().iter_rows())
     return {}
+
+
+def _limits_of_export(meta: Mapping[str, str]) -> list[str]:
+    """What the export was told to leave out, as far as it is missed here."""
+    limits = []
+    patterns = meta.get("EXPORT_PARAM_TABLES_TO_EXPORT", "").split()
+    absent = [
+        table
+        for table in _TABLES_OF_NOTE
+        if not any(re.search(pattern, table, re.IGNORECASE) for pattern in patterns)
+    ]
+    if patterns and absent:
+        limits.append(f"the export leaves out tables on purpose: {', '.join(absent)}")
+    if meta.get("EXPORT_PARAM_TIMES_TO_EXPORT"):
+        limits.append(f"the export is cut to times {meta['EXPORT_PARAM_TIMES_TO_EXPORT']}")
+    return limits
 
 
 def _gpu_names(source: NsysSource) -> dict[int, str]:

@@ -1,0 +1,40 @@
+# Everything runs in .venv, which the first target that needs it makes; only make and a Python
+# of 3.11 or newer must be there. `make demo SAMPLE=FILE` shows another trace.
+
+SAMPLE ?= sample_traces/eagle3_tp2_nodes.sqlite
+PYTEST_ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+# The first that is new enough and can make virtual environments (Debian packages that apart).
+USABLE := import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))
+PYTHONS := python3 python3.15 python3.14 python3.13 python3.12 python3.11
+PYTHON ?= $(shell for python in $(PYTHONS); do \
+	$$python -c '$(USABLE)' 2>/dev/null && { command -v $$python; break; }; done)
+
+.PHONY: demo test lint clean
+
+demo: $(READY)
+	$(BIN)/traceanalyzer report $(SAMPLE)
+
+test: lint
+	$(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
+
+lint: $(READY)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+$(READY): pyproject.toml
+	$(if $(PYTHON),,$(error Python 3.11 or newer with its venv module is needed (Debian: apt install python3-venv)))
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --editable . --group dev
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,46 @@
+"""Keeps tests off this user's cache, and carries out the `needs_...` marks of `harness`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.harness import missing_for, required_markers
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRACEANALYZER_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.delenv("NSYS", raising=False)
+        yield
+
+
+def pytest_configure() -> None:
+    required_markers()
+
+
+def _markers(item: pytest.Item) -> set[str]:
+    return {marker.name for marker in item.iter_markers()}
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    missing = missing_for(_markers(item))
+    if missing:
+        pytest.skip(f"no {missing} here")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    required = _markers(item) & required_markers()
+    if required and report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, and TRACEANALYZER_REQUIRE asks for {', '.join(required)}"
+    return report

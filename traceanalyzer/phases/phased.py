@@ -68,10 +68,7 @@ def settle_phases(trace: Trace, rules: Rules) -> PhasedTrace:
     cycle = np.where(collected, cycles.at(ops), -1)
     labels = (*spans.phases, OTHER, UNATTRIBUTED)
     label = np.append(spans.phase, -1)[attribution.span]
-    outside = (label < 0) & (attribution.launch >= 0)
-    in_cycle = outside & (
-        (cycle >= 0) | _launched_in_cycle_range(trace, spans, attribution, outside)
-    )
+    in_cycle = _launched_in_cycle_range(trace, spans, attribution, label < 0)
     label = np.where(label >= 0, label, np.where(in_cycle, len(labels) - 2, len(labels) - 1))
     return PhasedTrace(
         trace, spans, attribution, ranks, ops, collected, labels, label, cycles, cycle
@@ -81,11 +78,14 @@ def settle_phases(trace: Trace, rules: Rules) -> PhasedTrace:
 def _launched_in_cycle_range(
     trace: Trace, spans: Spans, attribution: Attribution, ops: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """Which of the chosen ops were launched inside an engine's cycle range."""
+    """Which of the chosen ops were launched inside an engine's cycle range.
+
+    What was launched outside every known range stays unattributed wherever on the GPU it ran.
+    """
     inside = np.zeros(ops.size, bool)
     ranges = spans.rows(spans.is_cycle)
-    if ranges.size:
-        rows = np.flatnonzero(ops)
+    rows = np.flatnonzero(ops & (attribution.launch >= 0))
+    if ranges.size and rows.size:
         calls = launch_intervals(trace, attribution.launch[rows])
         inside[rows] = Containers(spans.intervals.take(ranges)).innermost(calls) >= 0
     return inside

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from traceanalyzer.simulation import (
+    FLAVOURS,
+    Eagle3Settings,
+    Recording,
+    eagle3_server,
+    write_nsys_sqlite,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SMALL = Eagle3Settings.small()
+
+SERVERS = {
+    "nodes": SMALL,
+    "graph rows": replace(SMALL, graph_mode="graph", decode_every=4, cycles=16),
+    "eager": replace(SMALL, graph_mode="eager", cycles=8),
+    "mixed": replace(SMALL, graph_share=0.5, decode_every=5, dummy_every=7, batch_sizes=(1, 3)),
+    "bare names": replace(SMALL, domain=None, registered=False, sample_ranges=False),
+    "no cycle ranges": replace(SMALL, cycle_ranges=False),
+    "backtraces": replace(SMALL, backtraces=True, ranks=3, one_visible_gpu=True),
+    "one rank, no lag": replace(SMALL, ranks=1, lag_cycles=0, capture_recorded=False),
+}
+"""Settings that between them use every feature of the generator."""
+
+
+@pytest.fixture(scope="session", params=SERVERS)
+def server(request: pytest.FixtureRequest) -> tuple[Eagle3Settings, Recording]:
+    settings = SERVERS[request.param]
+    return settings, eagle3_server(settings)
+
+
+@pytest.fixture(scope="session")
+def server_file(
+    server: tuple[Eagle3Settings, Recording], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    settings, recording = server
+    flavour = FLAVOURS["2025.5" if settings.graph_mode == "graph" else "2022.4"]
+    path = tmp_path_factory.mktemp("server") / "trace.sqlite"
+    write_nsys_sqlite(recording, path, flavour)
+    return path
+
+
+@pytest.fixture(scope="session")
+def small() -> Recording:
+    return eagle3_server(SMALL)

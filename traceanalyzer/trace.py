@@ -80,7 +80,7 @@ def _checked(table: schema.Table, frame: pl.DataFrame) -> pl.DataFrame:
     for column in table.columns:
         if not column.nullable and frame[column.name].null_count():
             raise InputError(f"column {column.name} holds nulls", where=f"table {table.name}")
-    return frame
+    return frame.rechunk()  # one piece a column, which numpy then reads without a copy
 
 
 _KEYS = {

@@ -49,9 +49,11 @@ def output_file(command: _Command) -> _Command:
 
 def read_traces(traces: tuple[Path, ...], nsys: str | None) -> Trace:
     """Load the traces of one capture, with a progress bar on anything over a second."""
+    from traceanalyzer.commands.allocator import keep_freed_memory
     from traceanalyzer.commands.progress_bar import progress_bar
     from traceanalyzer.importers import load
 
+    keep_freed_memory()
     with progress_bar() as progress:
         return load(traces, nsys=nsys, progress=progress)
 

@@ -30,8 +30,8 @@ EXPORT_AGAIN: Final = (
     "Expected what torch.profiler's export_chrome_trace wrote (.json or .json.gz): "
     "export the trace again, and copy it only when it is complete."
 )
-_HEAD_BYTES: Final = 1 << 16
-_LARGEST_HEAD_BYTES: Final = 64 << 20
+HEAD_BYTES = 1 << 16
+_LARGEST_OPENING: Final = 64 << 20
 _LARGEST_EVENT_BYTES: Final = 64 << 20
 _BETWEEN_EVENTS: Final = re.compile(rb"\s*(?:,\s*)?")
 _FIRST_KEY: Final = re.compile(rb'\{\s*"[^"\\]*"')
@@ -200,10 +200,10 @@ class KinetoReader:
         Raises:
             InputError: There is no event list.
         """
-        head = self._text.read(_HEAD_BYTES)
+        head = self._text.read(HEAD_BYTES)
         while (opening := find_opening(head)) is None:
             more = self._text.read(len(head))
-            if not more or len(head) > _LARGEST_HEAD_BYTES:
+            if not more or len(head) > _LARGEST_OPENING:
                 raise InputError(
                     self._why_not_opened(head), where=self._text.path, next_step=EXPORT_AGAIN
                 )
@@ -363,7 +363,7 @@ def _between(buffer: bytes) -> int:
 
 
 def _first_border(buffer: bytes) -> bytes | None:
-    events = scan_array(buffer[:_HEAD_BYTES]).events
+    events = scan_array(buffer[:HEAD_BYTES]).events
     return _last_border(buffer, events)
 
 

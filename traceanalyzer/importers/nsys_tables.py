@@ -282,10 +282,12 @@ class _Assembly:
             usable &= pl.col(column).is_not_null()
         in_order = pl.col("end") >= pl.col("start")
         usable &= (pl.col("end").is_null() | in_order) if open_ended else in_order
-        kept = frame.filter(usable)
-        if kept.height < frame.height:
-            text = f"{table}: rows without times or ids, or that end before they start, left out"
-            self.dropped.append((text, frame.height - kept.height))
+        mask = frame.select(usable).to_series()
+        if mask.all(ignore_nulls=False):
+            return frame
+        kept = frame.filter(mask)
+        text = f"{table}: rows without times or ids, or that end before they start, left out"
+        self.dropped.append((text, frame.height - kept.height))
         return kept
 
     def _string_names(self, ids: pl.Series, missing: str | None = "[unnamed]") -> pl.Series:
@@ -495,14 +497,12 @@ class _Rows:
 
     def __init__(self, keys: pl.Series) -> None:
         self.keys = keys
-        self.rows = pl.int_range(keys.len(), dtype=pl.Int32, eager=True)
 
     def number(self, frame: pl.DataFrame, key: str, column: str) -> pl.DataFrame:
-        return frame.with_columns(
-            pl.col(key)
-            .replace_strict(self.keys, self.rows, default=None, return_dtype=pl.Int32)
-            .alias(column)
-        )
+        """Add the row of each key; null where the key is null."""
+        rows = self.keys.search_sorted(frame[key]).cast(pl.Int32)
+        known = frame[key].is_not_null()
+        return frame.with_columns(pl.when(known).then(rows).alias(column))
 
 
 def _process_key(column: str) -> pl.Expr:

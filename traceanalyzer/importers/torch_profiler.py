@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 from collections import Counter
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import polars as pl
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from traceanalyzer.progress import Progress
 
+_Entry = TypeVar("_Entry")
 _UNIX_TIMES_FROM_NS: Final = 10**18  # September 2001: no machine has been up for 31 years
 _OPENING_BYTES: Final = 4 << 20
 _RECORDER_SEVERITIES: Final = {"ERROR": "error", "WARNING": "warning"}
@@ -157,6 +158,8 @@ def _or_null(column: str, none: int) -> pl.Expr:
 
 def _files(path: Path, columns: KinetoColumns, metadata: Mapping[str, Any]) -> pl.DataFrame:
     base_ns = whole_number(metadata.get("baseTimeNanoseconds"))
+    if base_ns is not None and abs(base_ns) > INT64_MAX:
+        base_ns = None
     if base_ns is None and columns.first_ns >= _UNIX_TIMES_FROM_NS:
         base_ns = 0
     version = metadata.get("schemaVersion")
@@ -210,15 +213,16 @@ def _threads(columns: KinetoColumns, process_id: int) -> pl.DataFrame:
 
 
 def _devices(ops: pl.DataFrame, metadata: Mapping[str, Any]) -> pl.DataFrame:
-    properties = metadata.get("deviceProperties")
-    known = [entry for entry in properties if isinstance(entry, dict)] if properties else []
-    names = {whole_number(entry.get("id")): entry.get("name") for entry in known}
+    names = {
+        whole_number(entry.get("id")): entry.get("name")
+        for entry in _listed(metadata.get("deviceProperties"), dict)
+    }
     device_ids = ops["device_id"].unique().sort().to_list()
     return pl.DataFrame(
         {
             "process": [0] * len(device_ids),
             "device_id": device_ids,
-            "name": [names.get(device_id) or None for device_id in device_ids],
+            "name": [_text(names.get(device_id)) for device_id in device_ids],
         },
         schema={"process": pl.Int32, "device_id": pl.Int32, "name": pl.String},
     )
@@ -239,7 +243,7 @@ def _diagnostics(columns: KinetoColumns, reader: KinetoReader) -> pl.DataFrame:
     rows = [
         ("recorder", severity, line, lines)
         for key, severity in _RECORDER_SEVERITIES.items()
-        for line, lines in Counter(_lines(reader.metadata.get(key))).items()
+        for line, lines in Counter(_listed(reader.metadata.get(key), str)).items()
     ]
     rows += [("importer", "warning", text, events) for text, events in reader.notes.items()]
     rows += [
@@ -250,6 +254,10 @@ def _diagnostics(columns: KinetoColumns, reader: KinetoReader) -> pl.DataFrame:
     ).with_columns(file=pl.lit(0))
 
 
-def _lines(log: object) -> list[str]:
-    """Kineto's own log lines of one severity."""
-    return [line for line in log if isinstance(line, str)] if isinstance(log, list) else []
+def _listed(value: object, kind: type[_Entry]) -> list[_Entry]:
+    """The entries of that type, where metadata holds a list."""
+    return [entry for entry in value if isinstance(entry, kind)] if isinstance(value, list) else []
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None

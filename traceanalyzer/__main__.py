@@ -6,12 +6,17 @@ import os
 import sys
 
 
-def main() -> None:
+def capture() -> None:
+    """Run as `nsys-eagle`: the same as `traceanalyzer capture`."""
+    main(["capture", *sys.argv[1:]])
+
+
+def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with the code that `commands` documents."""
     from traceanalyzer.commands import cli
 
     try:
-        code = cli.main(standalone_mode=False)
+        code = cli.main(arguments, standalone_mode=False)
     except Exception as error:
         code = _explained(error)
     except KeyboardInterrupt:

@@ -10,6 +10,7 @@ from importlib import import_module
 import click
 
 _COMMANDS = {
+    "capture": "Record a server under Nsight Systems, then print the report.",
     "ranges": "List the ranges in a trace: time, and the phase each is read as.",
     "report": "Print where the GPU time of a decode cycle goes.",
 }

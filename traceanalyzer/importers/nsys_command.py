@@ -62,7 +62,7 @@ class Nsys:
 
     def can_export(self, *abilities: str) -> bool:
         """Whether `nsys export --help` speaks of all of these types and options."""
-        help_text = _said_by(self.path, "export", "--help") or ""
+        help_text = said_by(self.path, "export", "--help") or ""
         return all(ability in help_text for ability in abilities)
 
 
@@ -121,12 +121,12 @@ def installed(root: Path) -> list[Nsys]:
 
 def probe(path: Path) -> Nsys | None:
     """The `nsys` at `path`, or None when it doesn't run or is something else."""
-    version = _VERSION.search(_said_by(path, "--version") or "")
+    version = _VERSION.search(said_by(path, "--version") or "")
     return Nsys(path, version[1]) if version else None
 
 
 @cache
-def _said_by(path: Path, *arguments: str) -> str | None:
+def said_by(path: Path, *arguments: str) -> str | None:
     """What a program prints when run with `arguments`, or None when that fails."""
     try:
         done = subprocess.run(  # noqa: S603 - an argument list, no shell

@@ -1,0 +1,126 @@
+"""Recording with the real nsys, from the command line."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.harness import REPOSITORY, needs_nsys, run_cli
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# Newer nvtx makes dummy domains under the nsys that Debian ships; plain C API ranges do not.
+PROGRAM = """
+import sys, time
+from nvtx._lib import lib
+import nvtx
+def real_domain(cls, name=None):
+    domain = object.__new__(cls)
+    domain.handle = lib.DomainHandle(name)
+    return domain
+if hasattr(lib, "DomainHandle"):
+    lib.Domain.__new__ = staticmethod(real_domain)
+print("serving", flush=True)
+for number in range(int(sys.argv[1])):
+    with nvtx.annotate("verify", domain="eagle", payload=number):
+        time.sleep(0.01)
+    with nvtx.annotate("draft", domain="eagle", payload=number):
+        time.sleep(0.002)
+sys.exit(int(sys.argv[2]))
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+    return path
+
+
+def capture(folder: Path, *arguments: str | Path) -> list[str | Path]:
+    return ["capture", "--no-cuda", "--no-hooks", "-o", folder / "run", *arguments]
+
+
+@needs_nsys
+def test_a_program_is_recorded_and_reported_by_one_command(program: Path, tmp_path: Path) -> None:
+    done = run_cli(*capture(tmp_path, "--", sys.executable, program, "40", "0"))
+    assert done.exit_code == 0, done.stderr
+    assert "verify cycles" in done.stdout
+    assert "39 cycles" in done.stdout
+    assert "host time" in done.stdout
+    assert list(tmp_path.glob("run.*"))
+
+
+@needs_nsys
+def test_the_programs_own_failure_is_passed_on_and_what_it_left_is_reported(
+    program: Path, tmp_path: Path
+) -> None:
+    done = run_cli(*capture(tmp_path, "--", sys.executable, program, "40", "7"))
+    assert done.exit_code == 7
+    assert "verify cycles" in done.stdout
+
+
+@needs_nsys
+def test_a_window_by_the_clock_ends_a_server(program: Path, tmp_path: Path) -> None:
+    begun = time.monotonic()
+    window = ("--window", "time:0:2")
+    done = run_cli(*capture(tmp_path, *window, "--", sys.executable, program, "100000", "0"))
+    assert done.exit_code == 0, done.stderr
+    assert "verify cycles" in done.stdout
+    assert time.monotonic() - begun < 120
+
+
+@needs_nsys
+def test_ctrl_c_keeps_what_was_recorded(program: Path, tmp_path: Path) -> None:
+    arguments = capture(tmp_path, "--", sys.executable, program, "100000", "0")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "traceanalyzer", *arguments],
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "serving\n"
+    time.sleep(2)
+    os.killpg(process.pid, signal.SIGINT)
+    printed = process.stdout.read()
+    assert process.wait(timeout=120) == 130
+    assert "verify cycles" in printed
+
+
+@needs_nsys
+def test_only_the_command_line_is_printed_when_asked(tmp_path: Path) -> None:
+    done = run_cli("capture", "--print", "-o", tmp_path / "x", "--", "python", "serve.py")
+    assert done.exit_code == 0
+    assert done.stdout.startswith("NVTX_HOOKS=1 ")
+    assert done.stdout.rstrip().endswith("python serve.py")
+    assert not list(tmp_path.iterdir())
+
+
+@needs_nsys
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["-o", "x", "--", "no-such-program"], "no such program"),
+        (["-o", "/no/such/folder/x", "--", "true"], "nothing can be written here"),
+        (["--window", "soon", "--", "true"], "no capture window"),
+        (["--nsys", "/no/nsys", "--", "true"], "is not a program that can be run"),
+        ([], "Missing argument"),
+    ],
+)
+def test_what_cannot_be_recorded_is_refused(
+    arguments: list[str], told: str, tmp_path: Path
+) -> None:
+    done = run_cli("capture", *arguments, cwd=tmp_path)
+    assert done.exit_code == 2
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.iterdir())

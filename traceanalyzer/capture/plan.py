@@ -1,0 +1,159 @@
+"""What to record, and the `nsys profile` command line that this machine's nsys needs for it.
+
+Flags differ between releases; they are looked up in `nsys profile --help`, never by version.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from traceanalyzer.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from traceanalyzer.importers.nsys_command import Nsys
+
+_OPTION = re.compile(r"(?:^|[\s,])(--[a-z][a-z0-9-]*)")
+_FLUSH_MS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """When to collect.
+
+    Attributes:
+        kind: "all", "time", "nvtx" or "profiler": from start to end, by the clock, while a named
+            NVTX range is open first, or between cudaProfilerStart and cudaProfilerStop.
+        delay_s: Seconds before collection, for "time".
+        duration_s: Seconds of collection, for "time"; None until the program ends.
+        range_name: `name` or `name@domain`, for "nvtx".
+    """
+
+    kind: str = "all"
+    delay_s: float = 0.0
+    duration_s: float | None = None
+    range_name: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> Window:
+        """Read `all`, `time:DELAY:DURATION`, `nvtx:RANGE[@DOMAIN]` or `profiler`.
+
+        Raises:
+            InputError: The text is none of these.
+        """
+        kind, _, rest = text.partition(":")
+        if text in ("all", "profiler"):
+            return cls(text)
+        if kind == "nvtx" and rest:
+            return cls(kind, range_name=rest)
+        if kind == "time" and rest:
+            try:
+                delay, _, duration = rest.partition(":")
+                window = cls(kind, float(delay), float(duration) if duration else None)
+            except ValueError:
+                window = cls(kind, -1)
+            if window.delay_s >= 0 and (window.duration_s is None or window.duration_s > 0):
+                return window
+        raise InputError(
+            f"{text!r} is no capture window",
+            where="--window",
+            next_step="Write all, time:DELAY_S:DURATION_S, nvtx:RANGE@DOMAIN, or profiler.",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to record.
+
+    Attributes:
+        report: Path of the report, ending in .nsys-rep.
+        graphs: "node" (kernels inside replays), "graph" (whole replays), "precapture" (node, and
+            the ranges open when graphs were built before collection began).
+        window: When to collect.
+        session: Name of the nsys session, by which it can be stopped.
+        cuda: Whether to trace CUDA as well as NVTX.
+    """
+
+    report: Path
+    graphs: str
+    window: Window
+    session: str
+    cuda: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """What an nsys can do, as its own help says."""
+
+    release: str
+    help_text: str
+
+    def has(self, option: str) -> bool:
+        """Whether `nsys profile` knows the option."""
+        return option in _OPTION.findall(self.help_text)
+
+    def require(self, option: str, what: str) -> None:
+        """Refuse what this nsys cannot do.
+
+        Raises:
+            InputError: It lacks the option.
+        """
+        if not self.has(option):
+            raise InputError(
+                f"nsys {self.release} is too old for {what}: it has no {option}",
+                next_step="Name a newer Nsight Systems with --nsys, or leave it out.",
+            )
+
+
+def profile_command(
+    nsys: Nsys, abilities: Abilities, plan: Plan, target: Sequence[str]
+) -> list[str]:
+    """The command line that records `target`.
+
+    Raises:
+        InputError: This nsys is too old for something the plan asks for.
+    """
+    output = str(plan.report).removesuffix(".nsys-rep")
+    command = [str(nsys.path), "profile", "--output", output, "--force-overwrite=true"]
+    command += [f"--session-new={plan.session}", "--sample=none", "--cpuctxsw=none"]
+    command.append("--trace=cuda,nvtx" if plan.cuda else "--trace=nvtx")
+    if plan.cuda:
+        command += _cuda_options(abilities, plan.graphs)
+    if abilities.has("--trace-fork-before-exec"):
+        command.append("--trace-fork-before-exec=true")
+    return [*command, *_window_options(plan.window), *target]
+
+
+def _cuda_options(abilities: Abilities, graphs: str) -> list[str]:
+    abilities.require("--cuda-graph-trace", "tracing CUDA graphs")
+    mode = "node" if graphs == "precapture" else graphs
+    if graphs == "precapture":
+        if "nvtx-precapture" not in abilities.help_text:
+            raise InputError(
+                f"nsys {abilities.release} is too old for --graphs precapture",
+                next_step="Use --graphs node, and record the building of the graphs too "
+                "(--window all), so that their nodes get the ranges open then.",
+            )
+        mode = "node:host-only:nvtx-precapture"
+    options = [f"--cuda-graph-trace={mode}"]
+    if abilities.has("--cuda-event-trace"):
+        options.append("--cuda-event-trace=false")  # true may make streams wait for one another
+    if abilities.has("--cuda-flush-interval"):
+        options.append(f"--cuda-flush-interval={_FLUSH_MS}")  # advised beyond 30 s of collection
+    return options
+
+
+def _window_options(window: Window) -> list[str]:
+    if window.kind == "time":
+        # Its end is ours to bring about: with --duration some releases end the program first.
+        return [f"--delay={window.delay_s:g}"] if window.delay_s else []
+    if window.kind == "nvtx":
+        name = f"--nvtx-capture={window.range_name}"
+        return ["--capture-range=nvtx", name, "--capture-range-end=stop", "--kill=none"]
+    if window.kind == "profiler":
+        return ["--capture-range=cudaProfilerApi", "--capture-range-end=stop", "--kill=none"]
+    return []

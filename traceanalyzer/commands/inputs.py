@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -65,7 +66,7 @@ def deliver(data: bytes, output: Path | None) -> None:
         InputError: The file cannot be written.
     """
     if output is None:
-        click.get_binary_stream("stdout").write(data)
+        sys.stdout.buffer.write(data)
         return
     from traceanalyzer.errors import InputError
 

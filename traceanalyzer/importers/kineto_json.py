@@ -31,7 +31,7 @@ EXPORT_AGAIN: Final = (
     "export the trace again, and copy it only when it is complete."
 )
 HEAD_BYTES = 1 << 16
-_LARGEST_OPENING: Final = 64 << 20
+_LARGEST_OPENING: Final = 16 << 20
 _LARGEST_EVENT_BYTES: Final = 64 << 20
 _BETWEEN_EVENTS: Final = re.compile(rb"\s*(?:,\s*)?")
 _FIRST_KEY: Final = re.compile(rb'\{\s*"[^"\\]*"')
@@ -202,8 +202,8 @@ class KinetoReader:
         """
         head = self._text.read(HEAD_BYTES)
         while (opening := find_opening(head)) is None:
-            more = self._text.read(len(head))
-            if not more or len(head) > _LARGEST_OPENING:
+            more = self._text.read(len(head)) if len(head) <= _LARGEST_OPENING else b""
+            if not more:
                 raise InputError(
                     self._why_not_opened(head), where=self._text.path, next_step=EXPORT_AGAIN
                 )
@@ -221,6 +221,8 @@ class KinetoReader:
             return "the file is empty"
         if text[:1] not in (b"{", b"["):
             return "the file is not JSON"
+        if len(head) > _LARGEST_OPENING:
+            return "the JSON is no trace: there is no list of traceEvents near its beginning"
         try:
             msgspec.json.decode(text, type=dict[str, msgspec.Raw])
         except _UNREADABLE:

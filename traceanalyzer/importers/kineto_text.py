@@ -219,8 +219,10 @@ _ESCAPE: Final = re.compile(
     rb"|u(?![dD][89a-fA-F])[0-9a-fA-F]{4})|(u[dD][89a-fA-F][0-9a-fA-F]{2})|(.))",
     re.DOTALL,
 )
+# A string without an end runs to the end of the text, lest each quote in it be tried in turn.
 _STRING_OR_NOT_A_NUMBER: Final = re.compile(
-    _STRING + rb"|(?<![\w.])-?(?:nan|inf(?:inity)?)(?![\w.])", re.DOTALL | re.IGNORECASE
+    rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)' + rb"|(?<![\w.])-?(?:nan|inf(?:inity)?)(?![\w.])",
+    re.DOTALL | re.IGNORECASE,
 )
 
 

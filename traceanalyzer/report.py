@@ -26,6 +26,7 @@ class CaptureFile:
 
     path: str
     format: str
+    product: str
     product_version: str | None
     schema_version: str | None
     start_utc_ns: int | None

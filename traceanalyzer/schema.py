@@ -54,6 +54,7 @@ FILES: Final = Table(
         Column("file", _I32, "row number"),
         Column("path", _STR, "path as given"),
         Column("format", _STR, "nsys-sqlite, nsys-parquet or torch-profiler"),
+        Column("product", _STR, "the tool that wrote it; says so where it is simulated"),
         Column("product_version", _STR, "version of the tool that wrote it", True),
         Column("schema_version", _STR, "version of the file's own schema", True),
         Column("start_utc_ns", _I64, "UTC time of the file's time zero, ns since 1970", True),

@@ -265,9 +265,7 @@ class KinetoReader:
     def _quick_piece(self, buffer: bytes) -> tuple[Piece, int] | None:
         """Cut where the text looks like the last border; decoding proves that it is one."""
         cut = buffer.rfind(self._border) + 1 if self._border else 0
-        if not cut or 2 * cut < len(
-            buffer
-        ):  # small pieces of a big buffer would copy it over and over
+        if not cut or 2 * cut < len(buffer):  # small cuts would copy the rest over and over
             return None
         piece = self._decoded(memoryview(buffer)[:cut])
         return None if piece is None else (piece, cut)

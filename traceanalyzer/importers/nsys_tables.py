@@ -460,6 +460,7 @@ class _Assembly:
                 "file": [0],
                 "path": [str(self.source.path)],
                 "format": [self.source.format],
+                "product": [meta.get("EXPORT_PRODUCT_NAME") or "NVIDIA Nsight Systems"],
                 "product_version": [meta.get("EXPORT_PRODUCT_VERSION")],
                 "schema_version": [meta.get("EXPORT_SCHEMA_VERSION")],
                 "start_utc_ns": [start[0] if start.len() else None],

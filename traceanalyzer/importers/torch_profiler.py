@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from traceanalyzer.progress import Progress
 
 _Entry = TypeVar("_Entry")
+_PRODUCT: Final = "torch.profiler"
+_SIMULATED: Final = " (simulated by traceanalyzer)"  # what our own simulation writes says so
 _UNIX_TIMES_FROM_NS: Final = 10**18  # September 2001: no machine has been up for 31 years
 _OPENING_BYTES: Final = 4 << 20
 _RECORDER_SEVERITIES: Final = {"ERROR": "error", "WARNING": "warning"}
@@ -169,6 +171,7 @@ def _files(path: Path, columns: KinetoColumns, metadata: Mapping[str, Any]) -> p
             "file": [0],
             "path": [str(path).encode(errors="replace").decode()],
             "format": ["torch-profiler"],
+            "product": [_PRODUCT + (_SIMULATED if "simulation" in metadata else "")],
             "product_version": pl.Series([None], dtype=pl.String),
             "schema_version": [None if version is None else str(version)],
             "start_utc_ns": [base_ns],

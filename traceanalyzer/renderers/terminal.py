@@ -78,8 +78,8 @@ def _capture(report: Report) -> list[RenderableType]:
 def _tool_name(report: Report) -> str:
     """Which tool wrote the first file."""
     first = report.capture.files[0]
-    tool = "torch.profiler" if first.format == "torch-profiler" else "Nsight Systems"
-    return f"{tool} {safe(first.product_version)}" if first.product_version else tool
+    version = f" {first.product_version}" if first.product_version else ""
+    return safe(first.product + version)
 
 
 def _bucket(bucket: BucketReport, report: Report) -> list[RenderableType]:

@@ -37,8 +37,8 @@ def host_lead(phased: PhasedTrace) -> pl.DataFrame:
     return (
         first.group_by(group=pl.col("key") % groups)
         .agg(
-            p5_ns=pl.col("lead_ns").quantile(0.05, "nearest").cast(pl.Int64),
-            p50_ns=pl.col("lead_ns").quantile(0.5, "nearest").cast(pl.Int64),
+            p5_ns=pl.col("lead_ns").quantile(0.05, "equiprobable").cast(pl.Int64),
+            p50_ns=pl.col("lead_ns").quantile(0.5, "equiprobable").cast(pl.Int64),
         )
         .sort("group")
         .select(

@@ -191,14 +191,48 @@ class KinetoReader:
         self._border: bytes | None = None
         self._is_object = False
 
-    def opened(self) -> bytes:
+    def pieces(self) -> Iterator[Piece]:
+        """Decode the event list.
+
+        Raises:
+            InputError: There is no event list.
+        """
+        buffer, target = self._opened(), PIECE_BYTES
+        self._border = _first_border(buffer)
+        while True:
+            buffer, at_end = self._filled(buffer, target)
+            quick = self._quick_piece(buffer)
+            if quick is not None:
+                piece, cut = quick
+                yield piece
+                buffer, target = buffer[cut:], PIECE_BYTES
+                continue
+            scan = scan_array(buffer)
+            if scan.events:
+                yield from self._careful_pieces(buffer, scan.events)
+            if scan.closing is not None:
+                self._read_rest(buffer[scan.closing + 1 :])
+                return
+            cut = scan.events[-1][1] if scan.events else 0
+            if at_end or (not cut and len(buffer) > _LARGEST_EVENT_BYTES):
+                self._note_end(buffer[cut:])
+                return
+            self._border = _last_border(buffer, scan.events) or self._border
+            buffer, target = buffer[cut:], PIECE_BYTES if cut else 2 * target
+
+    def _filled(self, buffer: bytes, target: int) -> tuple[bytes, bool]:
+        """The buffer up to a length, from its first event on, and whether the text ends in it."""
+        missing = max(target - len(buffer), 0)
+        more = self._text.read(missing)
+        buffer += more
+        between = _BETWEEN_EVENTS.match(buffer)
+        return buffer[between.end() if between else 0 :], len(more) < missing
+
+    def _opened(self) -> bytes:
         """Read the metadata before the event list.
 
         Returns:
             The text behind the list's opening bracket, as far as it was read.
-
-        Raises:
-            InputError: There is no event list.
         """
         head = self._text.read(HEAD_BYTES)
         while (opening := find_opening(head)) is None:
@@ -228,39 +262,6 @@ class KinetoReader:
         except _UNREADABLE:
             return "the text is not valid JSON, or breaks off, before the event list"
         return "the JSON is no trace: it has no list of traceEvents"
-
-    def pieces(self, buffer: bytes) -> Iterator[Piece]:
-        """Decode the event list.
-
-        Args:
-            buffer: What `opened` returned.
-        """
-        target = PIECE_BYTES
-        self._border = _first_border(buffer)
-        while True:
-            missing = target - len(buffer)
-            more = self._text.read(missing) if missing > 0 else b""
-            at_end = missing > 0 and len(more) < missing
-            buffer += more
-            buffer = buffer[_between(buffer) :]
-            quick = self._quick_piece(buffer)
-            if quick is not None:
-                piece, cut = quick
-                yield piece
-                buffer, target = buffer[cut:], PIECE_BYTES
-                continue
-            scan = scan_array(buffer)
-            if scan.events:
-                yield from self._careful_pieces(buffer, scan.events)
-            if scan.closing is not None:
-                self._read_rest(buffer[scan.closing + 1 :])
-                return
-            cut = scan.events[-1][1] if scan.events else 0
-            if at_end or (not scan.events and len(buffer) > _LARGEST_EVENT_BYTES):
-                self._note_end(buffer[cut:])
-                return
-            self._border = _last_border(buffer, scan.events) or self._border
-            buffer, target = buffer[cut:], PIECE_BYTES if cut else 2 * target
 
     def _quick_piece(self, buffer: bytes) -> tuple[Piece, int] | None:
         """Cut where the text looks like the last border; decoding proves that it is one."""
@@ -355,11 +356,6 @@ class KinetoReader:
             f"{reason}: events up to there were read"
             + (", the one that is not whole was left out" if rest.strip(b" \t\r\n,") else "")
         ] += 1
-
-
-def _between(buffer: bytes) -> int:
-    match = _BETWEEN_EVENTS.match(buffer)
-    return 0 if match is None else match.end()
 
 
 def _first_border(buffer: bytes) -> bytes | None:

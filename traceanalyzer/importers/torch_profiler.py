@@ -79,11 +79,11 @@ def read(path: Path, progress: Progress) -> Trace:
     """
     columns = KinetoColumns()
     collecting = gc.isenabled()
-    gc.disable()  # a piece makes some 100,000 objects, none of them in a cycle
+    gc.disable()  # a piece makes tens of thousands of objects, none of them in a cycle
     try:
         with TraceText(path) as text:
             reader = KinetoReader(text, WANTED)
-            for piece in reader.pieces(reader.opened()):
+            for piece in reader.pieces():
                 columns.add(piece)
                 progress("reading events", text.done_share)
     finally:

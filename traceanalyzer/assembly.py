@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -250,7 +250,7 @@ def bucket_reports(timing: Timing) -> list[BucketReport]:
 
 
 def _bucket(
-    timing: Timing, rows: NDArray[np.int64], shape: Mapping[str, object], whole_ns: int
+    timing: Timing, rows: NDArray[np.int64], shape: Mapping[str, Any], whole_ns: int
 ) -> BucketReport:
     period = timing.cycles.spans.duration_ns[rows]
     mean_period = float(period.mean())
@@ -266,7 +266,7 @@ def _bucket(
         overlap_ns_per_cycle=overlap,
         overlap_share=overlap / mean_period if mean_period else 0.0,
         phases=(phases := _bucket_phases(timing, rows, mean_period)),
-        rollups=_rollups(phases),
+        rollups=_rollups(phases) if "verify" in str(shape["kind"]) else [],
     )
 
 
@@ -280,17 +280,8 @@ def _rollups(phases: Sequence[BucketPhase]) -> list[Rollup]:
     return rollups
 
 
-def _shape(row: Mapping[str, object]) -> BucketShape:
-    batch, graph = row["batch"], row["graph"]
-    return BucketShape(
-        kind=str(row["kind"]),
-        batch=batch if isinstance(batch, int) else None,
-        padded_batch=None,
-        verified_tokens=None,
-        draft_tokens=None,
-        prompt_tokens=None,
-        graph=graph if isinstance(graph, str) else None,
-    )
+def _shape(row: Mapping[str, Any]) -> BucketShape:
+    return BucketShape(**{name: row[name] for name in BucketShape.__slots__})
 
 
 def _bucket_phases(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import traceanalyzer
+from traceanalyzer.analyses.acceptance import acceptance_of
 from traceanalyzer.analyses.buckets import cycle_buckets, host_buckets
 from traceanalyzer.analyses.coverage import coverage_ledger
 from traceanalyzer.analyses.gaps import CAUSES, explain_gaps
@@ -77,6 +78,7 @@ def analyze(
         coverage=found.coverage,
         ranks=found.ranks,
         buckets=found.buckets,
+        acceptance=acceptance_of(trace),
         trust=check_capture(trace, found.ranks),
     )
 
@@ -126,6 +128,7 @@ def _on_host(trace: Trace, rules: Rules) -> _Found:
     spans = classify_ranges(trace, rules)
     work = host_work(spans)
     labels = (*spans.phases, OTHER)
+    processes = trace.threads["process"].to_numpy()[work.threads]
     segments = phase_segments(work.pieces, work.label, work.cycles)
     between = time_between(segments, work.cycles, len(labels) - 1)
     timing = Timing(
@@ -133,10 +136,9 @@ def _on_host(trace: Trace, rules: Rules) -> _Found:
         BETWEEN_RANGES,
         work.cycles,
         cycle_time(work.cycles, segments, between, (len(labels), len(BETWEEN_RANGES))),
-        host_buckets(spans, work.cycles),
+        host_buckets(trace, spans, work.cycles, processes[work.cycles.spans.lane]),
     )
-    processes = trace.threads["process"].gather(work.threads).to_list()
-    names = lane_names(trace, range(len(processes)), processes, devices=False)
+    names = lane_names(trace, range(processes.size), processes.tolist(), devices=False)
     totals = total_by(
         work.pieces.lane * len(labels) + work.label,
         len(processes) * len(labels),

@@ -225,6 +225,25 @@ class BucketReport:
 
 
 @dataclass(frozen=True, slots=True)
+class Acceptance:
+    """Accepted drafts of requests in cycles; the bonus token is in `accept_len` alone.
+
+    Histograms count request-cycles by accepted drafts, from 0 up. `accept_len` is committed
+    tokens per live request-cycle; stale ones are finished requests verified once more.
+    """
+
+    source: str
+    request_cycles: int
+    live_request_cycles: int
+    stale_request_cycles: int
+    accepted_drafts_histogram: list[int]
+    live_accepted_drafts_histogram: list[int]
+    overshoot_tokens: int
+    committed_tokens: int
+    accept_len: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Check:
     """One thing that decides whether the figures can be trusted: ok, warning or failed."""
 
@@ -254,7 +273,7 @@ class Report:
     coverage: Coverage | None
     ranks: list[RankReport]
     buckets: list[BucketReport]
-    acceptance: dict[str, float] = field(default_factory=dict)
+    acceptance: Acceptance | None = None
     verdict: dict[str, float] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     trust: list[Check] = field(default_factory=list)

@@ -11,43 +11,109 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
+from nvtx_hooks.vocabulary import BATCH, PROMPT, TOKENS
+from traceanalyzer.phases.marks import read_marks
+
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from traceanalyzer.phases.cycles import Cycles
     from traceanalyzer.phases.phased import PhasedTrace
     from traceanalyzer.phases.spans import Spans
+    from traceanalyzer.trace import Trace
 
 _EAGER: Final = "no graph"
+
+
+SHAPE: Final = (
+    "kind",
+    "batch",
+    "padded_batch",
+    "verified_tokens",
+    "draft_tokens",
+    "prompt_tokens",
+    "graph",
+)
 
 
 def cycle_buckets(phased: PhasedTrace) -> pl.DataFrame:
     """The bucket of every cycle.
 
     Returns:
-        One row a cycle, in the order of `phased.cycles`: bucket (number by first appearance),
-        kind (phase of the target forward), batch (null when unknown), graph ("no graph", or
-        which graph was replayed).
+        One row a cycle, in the order of `phased.cycles`: bucket (number by first appearance) and
+        `SHAPE`: kind (phase of the target forward); the numbers that marks or names tell, null
+        when unknown; graph ("no graph", or which graph was replayed).
     """
-    return _numbered(phased.spans, phased.cycles, _graphs(phased))
+    process = np.array(phased.ranks.process)[phased.cycles.spans.lane]
+    return _numbered(phased.trace, phased.spans, phased.cycles, process, _graphs(phased))
 
 
-def host_buckets(spans: Spans, cycles: Cycles) -> pl.DataFrame:
-    """The bucket of every cycle of host ranges: as `cycle_buckets`, graph always null."""
-    return _numbered(spans, cycles, pl.repeat(None, cycles.spans.size, dtype=pl.String, eager=True))
+def host_buckets(
+    trace: Trace, spans: Spans, cycles: Cycles, process: NDArray[np.int64]
+) -> pl.DataFrame:
+    """The bucket of every cycle of host ranges: as `cycle_buckets`, graph always null.
+
+    Args:
+        trace: Holds the marks.
+        spans: Meaning of the ranges.
+        cycles: Host cycles.
+        process: Row in `trace.processes` of each cycle.
+    """
+    nothing = pl.repeat(None, cycles.spans.size, dtype=pl.String, eager=True)
+    return _numbered(trace, spans, cycles, process, nothing)
 
 
-def _numbered(spans: Spans, cycles: Cycles, graph: pl.Series) -> pl.DataFrame:
+def _numbered(
+    trace: Trace, spans: Spans, cycles: Cycles, process: NDArray[np.int64], graph: pl.Series
+) -> pl.DataFrame:
     kinds = np.array([*spans.phases, ""])[spans.phase[cycles.forward]]
-    frame = pl.DataFrame(
-        {
-            "kind": pl.Series(kinds.tolist(), dtype=pl.String),
-            "batch": pl.Series(spans.batch[cycles.forward]).replace(-1, None),
-            "graph": graph,
-        }
+    frame = (
+        pl.DataFrame(
+            {
+                "kind": pl.Series(kinds.tolist(), dtype=pl.String),
+                "named_batch": pl.Series(spans.batch[cycles.forward]).replace(-1, None),
+                "process": pl.Series(process, dtype=pl.Int32),
+                "cycle": spans.number[cycles.forward],
+                "graph": graph,
+            }
+        )
+        .join(_marked_shapes(trace), on=["process", "cycle"], how="left", maintain_order="left")
+        .with_columns(batch=pl.coalesce("batch", "named_batch"))
+        .select(SHAPE)
     )
     keys = frame.unique(maintain_order=True).with_row_index("bucket")
-    return frame.join(
-        keys, on=["kind", "batch", "graph"], how="left", nulls_equal=True, maintain_order="left"
-    ).select("bucket", "kind", "batch", "graph")
+    return frame.join(keys, on=SHAPE, how="left", nulls_equal=True, maintain_order="left")
+
+
+def _marked_shapes(trace: Trace) -> pl.DataFrame:
+    """What the hooks' marks tell of each cycle: process, cycle and the numbers of its shape.
+
+    One process speaks for its tensor-parallel group, so what a lone speaker says holds for all.
+    """
+    key = ["process", "cycle"]
+    told = pl.concat(
+        [
+            _first_told(trace, BATCH, batch="requests", padded_batch="padded_requests"),
+            _first_told(trace, TOKENS, verified_tokens="verified", draft_tokens="drafted"),
+            _first_told(trace, PROMPT, prompt_tokens="tokens"),
+        ],
+        how="diagonal",
+    )
+    told = (
+        told.group_by(key, maintain_order=True)
+        .agg(pl.all().drop_nulls().first())
+        .with_columns(pl.col("padded_batch").replace(0, None))
+    )
+    if told["process"].n_unique() != 1:
+        return told
+    everyone = trace.processes.select("process")
+    return everyone.join(told.drop("process"), how="cross")
+
+
+def _first_told(trace: Trace, mark: str, **columns: str) -> pl.DataFrame:
+    """What the first mark of each cycle says, under the names given."""
+    rows = read_marks(trace, mark).unique(["process", "cycle"], keep="first", maintain_order=True)
+    return rows.select("process", "cycle", **columns)
 
 
 def _graphs(phased: PhasedTrace) -> pl.Series:

@@ -60,7 +60,7 @@ def _no_gpu_work(trace: Trace) -> Check:
         "GPU work",
         WARNING,
         text,
-        "Record CUDA too: nsys profile --trace cuda,nvtx, or ProfilerActivity.CUDA in torch.profiler.",
+        "Record CUDA too: nsys profile -t cuda,nvtx, or torch.profiler's ProfilerActivity.CUDA.",
     )
 
 

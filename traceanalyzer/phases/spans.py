@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
+from nvtx_hooks import vocabulary
 from traceanalyzer.intervals import Containers, Intervals
 from traceanalyzer.phases.rules import FLAGS, has_target_forward, parse_phase, phase_order
 
@@ -34,6 +35,7 @@ class Spans:
         is_cycle: Whether the range is an engine's cycle or step.
         flags: Bit set over `FLAGS`, those of containing ranges included.
         batch: Batch size that the range's name tells, -1 when it tells none.
+        number: Cycle number that the hooks gave the range, -1 when it has none.
         intervals: Lane is the thread; cross-thread ranges contain nothing.
         same_thread: Whether the range closed on the thread that opened it.
     """
@@ -43,6 +45,7 @@ class Spans:
     is_cycle: NDArray[np.bool_]
     flags: NDArray[np.int64]
     batch: NDArray[np.int64]
+    number: NDArray[np.int64]
     intervals: Intervals
     same_thread: NDArray[np.bool_]
 
@@ -84,6 +87,7 @@ def classify_ranges(trace: Trace, rules: Rules) -> Spans:
         is_cycle=(rows["role"] == "cycle").fill_null(False).to_numpy(),
         flags=rows["flag_bits"].fill_null(0).to_numpy(),
         batch=rows["batch"].fill_null(-1).to_numpy(),
+        number=_cycle_numbers(trace, rows["cycle"]),
         intervals=intervals,
         same_thread=ranges["end_thread"].is_null().to_numpy(),
     )
@@ -92,7 +96,7 @@ def classify_ranges(trace: Trace, rules: Rules) -> Spans:
 
 
 def _meaning_of_names(trace: Trace, rules: Rules) -> pl.DataFrame:
-    """One row a distinct (domain, name) of ranges: phase, role, flag_bits, batch."""
+    """One row a distinct (domain, name) of ranges: phase, role, flag_bits, batch, cycle."""
     distinct = trace.ranges.select("domain", "name").unique(maintain_order=True)
     texts = distinct.select(domain_text=trace.text("domain"), name_text=trace.text("name"))
     meaning = rules.classify(texts)
@@ -103,8 +107,17 @@ def _meaning_of_names(trace: Trace, rules: Rules) -> pl.DataFrame:
         meaning["phase"],
         meaning["role"],
         meaning["batch"],
+        meaning["cycle"],
         flag_bits=pl.Series(bits, dtype=pl.Int64),
     )
+
+
+def _cycle_numbers(trace: Trace, in_name: pl.Series) -> NDArray[np.int64]:
+    """From the payload in the hooks' domain, else from the name (torch.profiler's annotations)."""
+    ours = (trace.text("domain") == vocabulary.DOMAIN).fill_null(False)
+    payload = trace.ranges.select(pl.when(ours).then("payload")).to_series()
+    number = pl.select(pl.coalesce(payload, in_name)).to_series()
+    return number.fill_null(-1).to_numpy()
 
 
 def _with_decode_loops_as_cycles(spans: Spans) -> Spans:

@@ -21,7 +21,15 @@ from traceanalyzer.renderers.screen import capture
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from traceanalyzer.report import BucketReport, Check, Gap, PhaseReport, RankReport, Report
+    from traceanalyzer.report import (
+        Acceptance,
+        BucketReport,
+        Check,
+        Gap,
+        PhaseReport,
+        RankReport,
+        Report,
+    )
 
 # Okabe and Ito's palette, told apart by colour-blind readers on light and dark grounds; names
 # always stand beside the colour.
@@ -54,6 +62,7 @@ def render_terminal(report: Report, *, plain: bool) -> str:
         parts += _further_buckets(report.buckets[_BUCKETS_SHOWN:])
     else:
         parts += [_no_cycles(report), ""]
+    parts += _acceptance(report.acceptance)
     parts += [*_trust(report.trust), ""]
     parts += _totals(report)
     if len(report.ranks) > 1:
@@ -134,7 +143,12 @@ def _bucket_title(bucket: BucketReport, report: Report) -> str:
     shape = bucket.shape
     parts = [f"[bold]{safe(shape.kind)} cycles[/]"]
     if shape.batch is not None:
-        parts.append(f"batch {shape.batch}")
+        padded = (
+            f" of {shape.padded_batch}" if shape.padded_batch not in (None, shape.batch) else ""
+        )
+        parts.append(f"batch {shape.batch}{padded}")
+    if shape.verified_tokens is not None:
+        parts.append(f"{shape.verified_tokens} tokens")
     if shape.graph is not None:
         parts.append(safe(shape.graph))
     parts.append(
@@ -199,6 +213,25 @@ def _further_buckets(buckets: list[BucketReport]) -> list[RenderableType]:
             milliseconds(bucket.period_ns.mean, decimals=decimals_for(bucket.period_ns.mean)),
         )
     return [table, ""]
+
+
+def _acceptance(found: Acceptance | None) -> list[RenderableType]:
+    if found is None or found.accept_len is None:
+        return []
+    counts = ", ".join(
+        f"{number}: {count(times)}"
+        for number, times in enumerate(found.live_accepted_drafts_histogram)
+    )
+    stale = (
+        f", {count(found.stale_request_cycles)} stale ones left out"
+        if found.stale_request_cycles
+        else ""
+    )
+    return [
+        f"accept_len {found.accept_len:.2f} (bonus token included), from {found.source} of "
+        f"{count(found.live_request_cycles)} request-cycles{stale}; accepted drafts: {counts}",
+        "",
+    ]
 
 
 def _no_cycles(report: Report) -> str:

@@ -1,0 +1,59 @@
+"""What the hooks told beside the ranges: batches, tokens and accepted drafts, by cycle number.
+
+Marks travel as NVTX marks of domain `eagle`, or under torch.profiler as annotations whose text
+carries the number; one process of a tensor-parallel group speaks for all of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from nvtx_hooks import vocabulary
+
+if TYPE_CHECKING:
+    from traceanalyzer.trace import Trace
+
+
+def read_marks(trace: Trace, mark: str) -> pl.DataFrame:
+    """Every mark of one name.
+
+    Args:
+        trace: The capture.
+        mark: One of `nvtx_hooks.vocabulary.MARKS`.
+
+    Returns:
+        One row a mark, by process and time: process, time_ns, and the fields of its payload
+        (Int64). Payloads that cannot be one of this mark are left out.
+    """
+    fields = vocabulary.LAYOUTS[mark]
+    limit = 1 << (fields[0].shift + fields[0].bits)
+    told = pl.concat([_nvtx_marks(trace, mark), _annotations(trace, mark)]).filter(
+        pl.col("payload").is_between(0, limit - 1)
+    )
+    unpacked = [
+        (pl.col("payload") // (1 << field.shift) % (1 << field.bits)).alias(field.name)
+        for field in fields
+    ]
+    return (
+        told.with_columns(process=trace.threads["process"].gather(told["thread"]))
+        .sort("process", "time_ns", maintain_order=True)
+        .select("process", "time_ns", *unpacked)
+    )
+
+
+def _nvtx_marks(trace: Trace, mark: str) -> pl.DataFrame:
+    ours = (trace.text("domain") == vocabulary.DOMAIN) & (trace.text("name") == mark)
+    return trace.marks.filter(ours.fill_null(False)).select("time_ns", "thread", "payload")
+
+
+def _annotations(trace: Trace, mark: str) -> pl.DataFrame:
+    """Marks that travel as text, `eagle:accept:17`: torch.profiler's annotations."""
+    number = trace.text("name").str.extract(rf"^{vocabulary.DOMAIN}:{mark}:(\d+)$")
+    return (
+        trace.ranges.filter(pl.col("style") == "annotation")
+        .select("thread", time_ns="start_ns", payload=number.cast(pl.Int64, strict=False))
+        .drop_nulls("payload")
+        .select("time_ns", "thread", "payload")
+    )

@@ -1,0 +1,8 @@
+from dataclasses import dataclass
+
+
+@dataclass
+class ModelRunnerOutput:
+    req_ids: list
+    req_id_to_index: dict
+    sampled_token_ids: list

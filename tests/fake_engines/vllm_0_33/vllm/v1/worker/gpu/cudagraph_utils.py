@@ -1,0 +1,3 @@
+class CudaGraphManager:
+    def run_fullgraph(self, desc):
+        return None

@@ -11,6 +11,7 @@ import click
 
 _COMMANDS = {
     "capture": "Record a server under Nsight Systems, then print the report.",
+    "hooks": "See and manage the hooks that put ranges into a server.",
     "ranges": "List the ranges in a trace: time, and the phase each is read as.",
     "report": "Print where the GPU time of a decode cycle goes.",
 }

@@ -13,21 +13,37 @@ def capture() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with the code that `commands` documents."""
-    from traceanalyzer.commands import cli
-
     try:
+        from traceanalyzer.commands import cli
+
         code = cli.main(arguments, standalone_mode=False)
     except Exception as error:
         code = _explained(error)
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+        _say("interrupted")
         code = 130
+    sys.exit(_flushed(code if isinstance(code, int) else 0))
+
+
+def _flushed(code: int) -> int:
+    """The exit code once all output is out; what cannot be written at exit is told here."""
     try:
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return code
     except BrokenPipeError:
-        # The reader has gone (`| head`); nothing may be written at interpreter exit either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    sys.exit(code if isinstance(code, int) else 0)
+        failed = code
+    except OSError as error:
+        _say(f"traceanalyzer: standard output: it cannot be written: {error.strerror}")
+        failed = code or 2
+    # What is left in the buffer would raise again at exit.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return failed
+
+
+def _say(text: str) -> None:
+    if sys.stderr is not None:
+        print(text, file=sys.stderr)
 
 
 def _explained(error: Exception) -> int:
@@ -37,7 +53,7 @@ def _explained(error: Exception) -> int:
     from traceanalyzer.errors import TraceAnalyzerError
 
     if isinstance(error, click.Abort):
-        print("interrupted", file=sys.stderr)
+        _say("interrupted")
         return 130
     if isinstance(error, click.exceptions.Exit):
         return error.exit_code
@@ -45,7 +61,7 @@ def _explained(error: Exception) -> int:
         error.show()
         return error.exit_code
     if isinstance(error, TraceAnalyzerError):
-        print(f"traceanalyzer: {_printable(str(error))}", file=sys.stderr)
+        _say(f"traceanalyzer: {_printable(str(error))}")
         return error.exit_code
     if isinstance(error, BrokenPipeError):
         return 0

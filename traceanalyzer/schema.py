@@ -87,7 +87,7 @@ DEVICES: Final = Table(
     "One row a pair of process and GPU that has ops: a rank.",
     (
         Column("process", _I32, "row in processes"),
-        Column("device_id", _I32, "the op's device ordinal as recorded"),
+        Column("device_id", _I64, "the op's device ordinal as recorded"),
         Column("name", _STR, "GPU's product name", True),
     ),
 )
@@ -107,7 +107,7 @@ OPS: Final = Table(
         Column("end_ns", _I64, "end on the GPU, ns; start = end is an op of 0 ns"),
         Column("kind", pl.Enum(OP_KINDS), "what ran"),
         Column("process", _I32, "row in processes: the process that launched it"),
-        Column("device_id", _I32, "device ordinal"),
+        Column("device_id", _I64, "device ordinal"),
         Column("stream_id", _I64, "CUDA stream id"),
         Column("correlation_id", _I64, "id shared with the launch, in one process", True),
         Column("name", _I32, "row in names: demangled kernel name, or what was copied"),
@@ -162,7 +162,7 @@ SYNCS: Final = Table(
         Column("end_ns", _I64, "end, ns"),
         Column("kind", pl.Enum(SYNC_KINDS), "what waited"),
         Column("process", _I32, "row in processes"),
-        Column("device_id", _I32, "device ordinal", True),
+        Column("device_id", _I64, "device ordinal", True),
         Column("stream_id", _I64, "stream that waits", True),
         Column("correlation_id", _I64, "id shared with the API call", True),
     ),

@@ -77,6 +77,41 @@ def test_a_window_by_the_clock_ends_a_server(program: Path, tmp_path: Path) -> N
     assert time.monotonic() - begun < 120
 
 
+KILLS_ITS_WORKER = """
+import multiprocessing, pathlib, sys, time
+def work(ready):
+    namespace = {"__name__": "worker"}
+    sys.argv[1:] = ["40", "0"]
+    try:
+        exec(pathlib.Path(sys.argv[0]).with_name("program.py").read_text(), namespace)
+    except SystemExit:
+        ready.set()
+    time.sleep(1000)
+if __name__ == "__main__":
+    context = multiprocessing.get_context("spawn")
+    ready = context.Event()
+    worker = context.Process(target=work, args=(ready,))
+    worker.start()
+    ready.wait()
+    pathlib.Path(sys.argv[1]).touch()
+    time.sleep(float(sys.argv[2]))
+    worker.kill()
+"""
+
+
+@needs_nsys
+def test_a_worker_that_would_be_killed_is_complete_in_a_window_until_a_file(
+    program: Path, tmp_path: Path
+) -> None:
+    killer = program.with_name("killer.py")
+    killer.write_text(KILLS_ITS_WORKER)
+    done_file = tmp_path / "done"
+    window = ("--window", f"until:{done_file}")
+    done = run_cli(*capture(tmp_path, *window, "--", sys.executable, killer, done_file, "1000"))
+    assert done.exit_code == 0, done.stderr
+    assert "39 cycles" in done.stdout
+
+
 @needs_nsys
 def test_ctrl_c_keeps_what_was_recorded(program: Path, tmp_path: Path) -> None:
     arguments = capture(tmp_path, "--", sys.executable, program, "100000", "0")

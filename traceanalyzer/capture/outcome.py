@@ -55,16 +55,29 @@ def remove_old(report: Path) -> None:
 def collection_ended(report: Path, window: Window) -> Callable[[], bool]:
     """A question to ask again and again: is everything recorded that the window asks for?
 
-    By the clock that is after its time; for a range or the profiler's calls it is when nsys has
-    written the report and its size no longer changes.
+    By the clock that is after its time; for a file it is when the program has written it; for a
+    range or the profiler's calls it is when nsys has written the report and its size no longer
+    changes. To be made before the program starts: a file that is there already does not count.
     """
     begun = time.monotonic()
     if window.kind == "time" and window.duration_s is not None:
         until = begun + window.delay_s + window.duration_s
         return lambda: time.monotonic() >= until
+    if window.file is not None:
+        file = window.file
+        before = _written(file)
+        return lambda: _written(file) not in (None, before)
     if window.kind in ("nvtx", "profiler"):
         return _Settled(report)
     return lambda: False
+
+
+def _written(file: Path) -> int | None:
+    """When a file was last written, ns; None while there is none."""
+    try:
+        return file.stat().st_mtime_ns
+    except OSError:
+        return None
 
 
 class _Settled:

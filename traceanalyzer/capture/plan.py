@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from traceanalyzer.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from traceanalyzer.importers.nsys_command import Nsys
 
@@ -26,21 +26,24 @@ class Window:
     """When to collect.
 
     Attributes:
-        kind: "all", "time", "nvtx" or "profiler": from start to end, by the clock, while a named
-            NVTX range is open first, or between cudaProfilerStart and cudaProfilerStop.
+        kind: "all", "time", "nvtx", "profiler" or "until": from start to end, by the clock, while
+            a named NVTX range is open first, between cudaProfilerStart and cudaProfilerStop, or
+            from start until a file is written.
         delay_s: Seconds before collection, for "time".
         duration_s: Seconds of collection, for "time"; None until the program ends.
         range_name: `name` or `name@domain`, for "nvtx".
+        file: What the program writes when collection may end, for "until".
     """
 
     kind: str = "all"
     delay_s: float = 0.0
     duration_s: float | None = None
     range_name: str = ""
+    file: Path | None = None
 
     @classmethod
     def parse(cls, text: str) -> Window:
-        """Read `all`, `time:DELAY:DURATION`, `nvtx:RANGE[@DOMAIN]` or `profiler`.
+        """Read `all`, `time:DELAY:DURATION`, `nvtx:RANGE[@DOMAIN]`, `profiler` or `until:FILE`.
 
         Raises:
             InputError: The text is none of these.
@@ -50,6 +53,8 @@ class Window:
             return cls(text)
         if kind == "nvtx" and rest:
             return cls(kind, range_name=rest)
+        if kind == "until" and rest:
+            return cls(kind, file=Path(rest))
         if kind == "time" and rest:
             try:
                 delay, _, duration = rest.partition(":")
@@ -61,7 +66,8 @@ class Window:
         raise InputError(
             f"{text!r} is no capture window",
             where="--window",
-            next_step="Write all, time:DELAY_S:DURATION_S, nvtx:RANGE@DOMAIN, or profiler.",
+            next_step="Write all, time:DELAY_S:DURATION_S, nvtx:RANGE@DOMAIN, profiler, or "
+            "until:FILE.",
         )
 
 

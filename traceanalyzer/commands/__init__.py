@@ -9,6 +9,8 @@ from importlib import import_module
 
 import click
 
+import traceanalyzer
+
 _COMMANDS = {
     "capture": "Record a server under Nsight Systems, then print the report.",
     "hooks": "See and manage the hooks that put ranges into a server.",
@@ -36,6 +38,6 @@ class _LazyGroup(click.Group):
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="traceanalyzer")
+@click.version_option(version=traceanalyzer.__version__, prog_name="traceanalyzer")
 def cli() -> None:
     """Where the GPU time of EAGLE-3 speculative decoding goes, from one recorded trace."""

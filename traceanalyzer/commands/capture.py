@@ -33,8 +33,10 @@ _DEFAULT = Path("eagle.nsys-rep")
     metavar="WINDOW",
     default="all",
     show_default=True,
-    help="When to collect: all, time:DELAY_S:DURATION_S, nvtx:RANGE@DOMAIN, or profiler "
-    "(between cudaProfilerStart and Stop, as SGLang's and vLLM's /start_profile call them).",
+    help="When to collect: all, time:DELAY_S:DURATION_S, nvtx:RANGE@DOMAIN, profiler (between "
+    "cudaProfilerStart and Stop, as SGLang's and vLLM's /start_profile call them), or until:FILE "
+    "(until the program writes that file; then it is ended, as an engine that kills its own "
+    "workers loses what they recorded last).",
 )
 @click.option(
     "--graphs",
@@ -132,8 +134,8 @@ def _record(tool: Nsys, plan: Plan, line: list[str], environment: dict[str, str]
         f"recording with nsys {tool.release} into {plan.report}; the report stores the program's "
         f"environment ({len(environment)} variables passed on)"
     )
-    session = Session.start(tool, plan.session, line, environment)
-    ended = session.wait(collection_ended(plan.report, plan.window))
+    collected = collection_ended(plan.report, plan.window)
+    ended = Session.start(tool, plan.session, line, environment).wait(collected)
     recorded = recorded_file(plan.report)
     _report(recorded, tool)
     return ended.exit_code

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,6 +16,37 @@ if TYPE_CHECKING:
     from traceanalyzer.trace import Trace
 
 _Command = TypeVar("_Command", bound="Callable[..., Any]")
+
+
+class Share(click.FloatRange):
+    """A number from 0 to 1; not-a-number is none."""
+
+    name = "share"
+
+    def __init__(self) -> None:
+        super().__init__(0, 1)
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """The number."""
+        number: float = super().convert(value, param, ctx)
+        if number != number:
+            self.fail(f"{value} is not a number from 0 to 1.", param, ctx)
+        return number
+
+
+class _TracePath(click.Path):
+    """A path that was really given: an empty text would mean the current folder."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path."""
+        if value in ("", b""):
+            self.fail("no such file or folder: the name is empty.", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 def trace_inputs(command: _Command) -> _Command:
@@ -31,7 +64,7 @@ def trace_inputs(command: _Command) -> _Command:
         help="TOML file of phase rules, tried before the shipped ones.",
     )
     traces = click.argument(
-        "traces", metavar="TRACE...", nargs=-1, required=True, type=click.Path(path_type=Path)
+        "traces", metavar="TRACE...", nargs=-1, required=True, type=_TracePath()
     )
     return traces(phases(nsys(command)))
 
@@ -59,26 +92,83 @@ def read_traces(traces: tuple[Path, ...], nsys: str | None) -> Trace:
         return load(traces, nsys=nsys, progress=progress)
 
 
+def format_for(output: Path | None, suffixes: dict[str, str]) -> str:
+    """The form that an output file's suffix asks for, "terminal" for any other."""
+    return suffixes.get(output.suffix, "terminal") if output else "terminal"
+
+
+def check_output(output: Path | None, traces: tuple[Path, ...]) -> None:
+    """Refuse an output that would destroy a trace, before minutes of work.
+
+    Raises:
+        InputError: The output is one of the traces, or lies inside of one, or is a folder.
+    """
+    if output is None:
+        return
+    from traceanalyzer.errors import InputError
+
+    try:
+        real = output.resolve()
+        taken = any(real == trace.resolve() or trace.resolve() in real.parents for trace in traces)
+        is_folder = output.is_dir()
+    except OSError as error:
+        raise InputError(f"it cannot be written: {error.strerror}", where=output) from None
+    if taken and not is_folder:
+        raise InputError(
+            "this is a trace that is read, not a file to write to",
+            where=output,
+            next_step="Name another file with -o.",
+        )
+    if is_folder or not output.name:
+        raise InputError("this is a folder", where=output, next_step="Name a file with -o.")
+
+
 def deliver(data: bytes, output: Path | None) -> None:
     """Write to a file, whole or not at all, or else to standard output.
 
     Raises:
-        InputError: The file cannot be written.
+        InputError: It cannot be written.
     """
-    if output is None:
-        sys.stdout.buffer.write(data)
-        return
     from traceanalyzer.errors import InputError
 
-    part = output.with_name(f".{output.name}.part")
     try:
-        part.write_bytes(data)
-        part.replace(output)
+        if output is None:
+            _write_out(data)
+        elif output.exists() and not output.is_file():
+            output.write_bytes(data)  # a pipe or device is written to, not replaced
+        else:
+            _replace(output.resolve(), data)
+    except BrokenPipeError:
+        raise
     except OSError as error:
         raise InputError(
-            f"the file cannot be written: {error.strerror}",
-            where=output,
-            next_step="Name a file in a folder that exists and may be written to.",
+            f"it cannot be written: {error.strerror}",
+            where=output or "standard output",
+            next_step="Name a file in a folder that exists, may be written to, and has room.",
         ) from None
+
+
+def _write_out(data: bytes) -> None:
+    if sys.stdout is None:  # closed by whoever started us: nobody reads
+        return
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+def _replace(target: Path, data: bytes) -> None:
+    """Write beside the target and rename, so that a reader never sees a part."""
+    number, name = tempfile.mkstemp(prefix=".traceanalyzer-", dir=target.parent)
+    part = Path(name)
+    try:
+        os.close(number)
+        part.write_bytes(data)
+        part.chmod(0o666 & ~_umask())
+        part.replace(target)
     finally:
         part.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

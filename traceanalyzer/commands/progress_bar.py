@@ -20,7 +20,7 @@ _PATIENCE_S = 1.0
 @contextmanager
 def progress_bar() -> Iterator[Progress]:
     """Give a `Progress` that shows itself when the work takes longer than a person waits."""
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():
         yield silent
         return
     bar = _Bar()

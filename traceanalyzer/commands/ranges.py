@@ -6,10 +6,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from traceanalyzer.commands.inputs import deliver, output_file, read_traces, trace_inputs
+from traceanalyzer.commands.inputs import (
+    check_output,
+    deliver,
+    format_for,
+    output_file,
+    read_traces,
+    trace_inputs,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+_SUFFIXES = {".json": "json", ".csv": "csv", ".md": "markdown"}
 
 
 @click.command()
@@ -18,9 +27,8 @@ if TYPE_CHECKING:
 @click.option(
     "--format",
     "format_name",
-    type=click.Choice(["terminal", "json", "csv"]),
-    default="terminal",
-    help="Form of the table.",
+    type=click.Choice(["terminal", "json", "csv", "markdown"]),
+    help="Form of the table (default: by the output file's suffix, else terminal).",
 )
 @output_file
 def command(
@@ -28,7 +36,7 @@ def command(
     phases_file: Path | None,
     nsys: str | None,
     kernels: bool,
-    format_name: str,
+    format_name: str | None,
     output: Path | None,
 ) -> None:
     """List the ranges in a trace: count, GPU time, host time, and the phase each is read as.
@@ -39,7 +47,9 @@ def command(
     from traceanalyzer.pipeline import AnalysisOptions
     from traceanalyzer.renderers.tables import render_table
 
+    check_output(output, traces)
     rules = AnalysisOptions(phases_file).rules()
     trace = read_traces(traces, nsys)
     table = kernel_table(trace) if kernels else range_table(trace, rules)
-    deliver(render_table(table, format_name, plain=output is not None), output)
+    chosen = format_name or format_for(output, _SUFFIXES)
+    deliver(render_table(table, chosen, plain=output is not None), output)

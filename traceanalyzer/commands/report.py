@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from traceanalyzer.commands.inputs import deliver, output_file, read_traces, trace_inputs
+from traceanalyzer.commands.inputs import (
+    Share,
+    check_output,
+    deliver,
+    format_for,
+    output_file,
+    read_traces,
+    trace_inputs,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +36,7 @@ _SUFFIXES = {".json": "json", ".md": "markdown", ".csv": "csv"}
 @click.option(
     "--min-coverage",
     metavar="SHARE",
-    type=click.FloatRange(0, 1),
+    type=Share(),
     help="Exit with 3 when less of the busy GPU time was launched in phase ranges (0..1).",
 )
 def command(
@@ -47,12 +55,13 @@ def command(
     from traceanalyzer.commands.progress_bar import progress_bar
     from traceanalyzer.pipeline import AnalysisOptions, analyze
 
+    check_output(output, traces)
     options = AnalysisOptions(phases_file)
     options.rules()  # a wrong rule file is told before minutes of reading
     trace = read_traces(traces, nsys)
     with progress_bar() as progress:
         report = analyze(trace, options, progress=progress)
-    chosen = format_name or (_SUFFIXES.get(output.suffix, "terminal") if output else "terminal")
+    chosen = format_name or format_for(output, _SUFFIXES)
     deliver(_rendered(report, chosen, to_file=output is not None), output)
     _check_gate(report, min_coverage)
 

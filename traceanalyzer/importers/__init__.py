@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["load"]
 
 _HEAD_BYTES = 4096
+_RANK_DIGITS = 4  # a longer number in a file name is a date or a time
 
 
 class _Format(Protocol):
@@ -64,7 +65,9 @@ def load(
         InputError: A path does not exist, is of no known format, or is damaged.
     """
     paths = [path] if isinstance(path, str | PathLike) else list(path)
-    files = [file for each in paths for file in _files_of(Path(each))]
+    files = _once([file for each in paths for file in _files_of(Path(each))])
+    if not files:
+        raise InputError("no trace was given", next_step="Name a trace, or a folder of traces.")
     traces = [_read(file, nsys, progress) for file in files]
     if len(traces) > 1:
         traces = _ranked_by_file_name(files, traces)
@@ -73,12 +76,15 @@ def load(
 
 def _files_of(path: Path) -> list[Path]:
     """The traces a path stands for."""
-    if not path.exists():
-        raise InputError("no such file or folder", where=path)
-    if not path.is_dir() or _format_of(path) is not None:
-        return [path]
-    children = sorted(path.iterdir(), key=lambda child: _natural(child.name))
-    found = _without_exported([child for child in children if _is_trace(child)])
+    try:
+        if not path.exists():
+            raise InputError("no such file or folder", where=path)
+        if not path.is_dir() or _format_of(path) is not None:
+            return [path]
+        children = sorted(path.iterdir(), key=lambda child: _natural(child.name))
+    except OSError as error:
+        raise InputError(f"it cannot be read: {error.strerror}", where=path) from None
+    found = _one_of_each_stem([child for child in children if _is_trace(child)])
     if not found:
         raise InputError(
             "the folder holds no trace",
@@ -89,14 +95,22 @@ def _files_of(path: Path) -> list[Path]:
     return found
 
 
-def _without_exported(paths: Sequence[Path]) -> list[Path]:
-    """Leave out reports whose export lies in the same folder: the two are one rank."""
-    stems = {_stem(path) for path in paths if not nsys_report.recognises(path, _head(path))}
-    return [
-        path
-        for path in paths
-        if _stem(path) not in stems or not nsys_report.recognises(path, _head(path))
-    ]
+def _once(files: Sequence[Path]) -> list[Path]:
+    """Each file once, however often and by whatever name it was given."""
+    return list({file.resolve(): file for file in reversed(files)}.values())[::-1]
+
+
+def _one_of_each_stem(paths: Sequence[Path]) -> list[Path]:
+    """A report and its exports are one rank: the report stands for them, else the first export.
+
+    `nsys_report` uses an export beside the report itself, when it is no older.
+    """
+    chosen: dict[str, Path] = {}
+    for path in paths:
+        stem = _stem(path)
+        if stem not in chosen or nsys_report.recognises(path, _head(path)):
+            chosen[stem] = path
+    return list(chosen.values())
 
 
 def _stem(path: Path) -> str:
@@ -104,7 +118,11 @@ def _stem(path: Path) -> str:
 
 
 def _is_trace(path: Path) -> bool:
-    return _format_of(path) is not None or nsys_report.recognises(path, _head(path))
+    """Whether a file found in a folder is a trace; other tools' databases are not."""
+    format_ = _format_of(path)
+    if format_ is nsys_sqlite:
+        return nsys_sqlite.is_export(path)
+    return format_ is not None or nsys_report.recognises(path, _head(path))
 
 
 def _format_of(path: Path) -> _Format | None:
@@ -113,9 +131,9 @@ def _format_of(path: Path) -> _Format | None:
 
 
 def _head(path: Path) -> bytes:
-    if not path.is_file():
-        return b""
     try:
+        if not path.is_file():
+            return b""
         with path.open("rb") as file:
             return file.read(_HEAD_BYTES)
     except OSError as error:
@@ -136,13 +154,13 @@ def _read(path: Path, nsys: str | None, progress: Progress) -> Trace:
             "or a torch.profiler trace (.json, .json.gz).",
         )
     trace = format_.read(export, progress)
-    return replace(trace, files=trace.files.with_columns(path=pl.lit(str(path))))
+    return replace(trace, files=trace.files.with_columns(path=pl.lit(_printable(path))))
 
 
 def _ranked_by_file_name(files: Sequence[Path], traces: Sequence[Trace]) -> list[Trace]:
     """Give each file's processes the rank its name tells, where the file itself tells none."""
     ranks = [rank_in(file.name) for file in files]
-    if None in ranks:
+    if None in ranks or len(set(ranks)) < len(ranks):
         ranks = _differing_number([file.name for file in files])
     return [
         trace if rank is None or trace.processes.height != 1 else _with_rank(trace, rank)
@@ -160,11 +178,18 @@ def _differing_number(names: Sequence[str]) -> list[int | None]:
     shapes = {re.sub(r"\d+", "#", name) for name in names}
     if len(shapes) == 1:
         for column in zip(*numbers, strict=True):
-            if len(set(column)) == len(names):
+            if len(set(column)) == len(names) and max(map(len, column)) <= _RANK_DIGITS:
                 return [int(text) for text in column]
     return [None] * len(names)
 
 
+def _printable(path: Path) -> str:
+    """A path as text; bytes that are no UTF-8 read as question marks."""
+    return str(path).encode(errors="replace").decode()
+
+
 def _natural(name: str) -> list[tuple[int, str]]:
     """A sort key under which rank_10 comes after rank_9."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
+    return [
+        (int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)
+    ]

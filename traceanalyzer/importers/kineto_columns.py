@@ -79,11 +79,27 @@ class _ThreadRows(dict[int | str | None, int]):
         return self[thread_id]
 
 
+class _NameRows(dict[str, int]):
+    """Row of each text in `names`, a dictionary look-up where it is known."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._names = Names()
+
+    def __missing__(self, text: str) -> int:
+        self[text] = self._names.id(text)
+        return self[text]
+
+    def table(self) -> pl.DataFrame:
+        """The `names` table so far."""
+        return self._names.table()
+
+
 class KinetoColumns:
     """The columns of the tables so far, as arrays a piece, and what was seen on the way."""
 
     def __init__(self) -> None:
-        self.names = Names()
+        self.names = _NameRows()
         self.threads = _ThreadRows()
         self.tables: dict[str, defaultdict[str, list[npt.NDArray[Any]]]] = defaultdict(
             lambda: defaultdict(list)
@@ -129,11 +145,11 @@ class KinetoColumns:
     def ids(self, values: Sequence[int]) -> npt.NDArray[np.int64]:
         """Ids as int64; one that does not fit becomes 0, which is none."""
         try:
-            return np.array(array("q", values))
+            return np.frombuffer(array("q", values), dtype=np.int64)
         except OverflowError:
             fitting = [value if abs(value) <= INT64_MAX else 0 for value in values]
             self.notes["warning", "ids of more than 64 bits were taken as missing"] += 1
-            return np.array(array("q", fitting))
+            return np.frombuffer(array("q", fitting), dtype=np.int64)
 
     def _timed(self, piece: Piece) -> Piece:
         """The piece without events that have no start, with durations of 0 ns or more."""
@@ -187,9 +203,8 @@ class _Rows:
         self._end_ns = piece.start_ns + np.maximum(piece.duration_ns, 0)
         # Names and threads are numbered in the order of the file, wherever pieces were cut.
         rows, named = self._of(roles <= _ANNOTATION)
-        texts = pl.Series([span.name for span in named], dtype=pl.String)
         self._name = np.zeros(len(roles), dtype=np.int32)
-        self._name[rows] = columns.names.ids(texts).to_numpy()
+        self._name[rows] = [columns.names[span.name] for span in named]
         rows, callers = self._of((roles == _LAUNCH) | (roles == _ANNOTATION))
         self._thread = np.zeros(len(roles), dtype=np.int32)
         self._thread[rows] = [columns.threads[span.tid] for span in callers]

@@ -36,7 +36,6 @@ _LARGEST_EVENT_BYTES: Final = 64 << 20
 _BETWEEN_EVENTS: Final = re.compile(rb"\s*(?:,\s*)?")
 _FIRST_KEY: Final = re.compile(rb'\{\s*"[^"\\]*"')
 _UNREADABLE: Final = (msgspec.MsgspecError, ValueError, RecursionError)
-
 NO_TIME: Final = int(np.iinfo(np.int64).min)
 """Stands for a time or duration that the event does not state."""
 _MOST_DIGITS: Final = 20  # of an id; int64 holds fewer
@@ -87,7 +86,7 @@ class _DecimalEvent(Event, gc=False):
 
 def _integer_ns(microseconds: Sequence[int]) -> Nanoseconds | None:
     try:
-        values = np.array(array("q", microseconds))
+        values = np.frombuffer(array("q", microseconds), dtype=np.int64)
     except OverflowError:
         return None
     stated = values != NO_TIME
@@ -106,7 +105,7 @@ def _float_ns(microseconds: Sequence[float]) -> Nanoseconds | None:
     Returns:
         None when the nanoseconds of one text are in doubt.
     """
-    values = np.array(array("d", microseconds))
+    values = np.frombuffer(array("d", microseconds), dtype=np.float64)
     stated = ~np.isnan(values)
     known = values[stated]
     if np.any(np.abs(known) >= float(1 << 43)):
@@ -288,13 +287,12 @@ class KinetoReader:
         return None
 
     def _piece(self, events: Sequence[Any], clock: _Clock) -> Piece | None:
-        wanted = self._wanted
-        spans = [event for event in events if event.cat in wanted and event.ph == "X"]
+        spans = [event for event in events if event.cat in self._wanted and event.ph == "X"]
+        labels = [event for event in events if event.ph == "M"]
         start_ns = clock.nanoseconds([span.ts for span in spans])
         duration_ns = clock.nanoseconds([span.dur for span in spans])
         if start_ns is None or duration_ns is None:
             return None
-        labels = [event for event in events if event.ph == "M"]
         return Piece(spans, labels, start_ns, duration_ns, len(events))
 
     def _careful_pieces(self, buffer: bytes, events: Sequence[tuple[int, int]]) -> Iterator[Piece]:

@@ -51,8 +51,9 @@ class _Folder:
         if not file.is_file():
             return frozenset()
         try:
-            return frozenset(pl.read_parquet_schema(file))
-        except (pl.exceptions.PolarsError, OSError) as error:
+            with file.open("rb") as opened:  # as a path, brackets in it would be a glob
+                return frozenset(pl.read_parquet_schema(opened))
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
             raise _damaged(file, error) from None
 
     def findings(self) -> list[tuple[str, int]]:
@@ -73,7 +74,7 @@ class _Folder:
                 else pl.lit(None, _dtype(column)).alias(column)
                 for column in columns
             ).collect()
-        except (pl.exceptions.PolarsError, OSError) as error:
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
             raise _damaged(file, error) from None
 
 
@@ -87,9 +88,10 @@ def _as_declared(column: str) -> pl.Expr:
     return pl.col(column).cast(pl.Int64, strict=False, wrap_numerical=True)
 
 
-def _damaged(file: Path, error: Exception) -> InputError:
+def _damaged(file: Path, error: BaseException) -> InputError:
     return InputError(
         f"the table cannot be read: {error}",
         where=file,
-        next_step="Export the report again with: nsys export --type parquetdir",
+        next_step="Export the report again, as SQLite if it holds names that are no UTF-8 "
+        "(parquet cannot): nsys export --type sqlite",
     )

@@ -5,6 +5,7 @@ The file is only ever read: opened read-only, its views are not tables, extensio
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
@@ -39,6 +40,7 @@ def read(path: Path, progress: Progress) -> Trace:
         InputError: The database is damaged, or is not an nsys export.
     """
     try:
+        _check_whole(path.resolve())
         with _Database(path) as source:
             if not source.columns("StringIds"):
                 raise InputError(
@@ -47,8 +49,38 @@ def read(path: Path, progress: Progress) -> Trace:
                     next_step="Make one with: nsys export --type sqlite -o OUT.sqlite REPORT",
                 )
             return read_trace(source, progress)
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         raise _damaged(path, error) from None
+
+
+def is_export(path: Path) -> bool:
+    """Whether a database has the table of names that every nsys export has."""
+    try:
+        with closing(
+            sqlite3.connect(f"file:{quote(os.fsencode(path.resolve()))}?mode=ro", uri=True)
+        ) as it:
+            found = it.execute("SELECT 1 FROM sqlite_master WHERE name = 'StringIds'").fetchone()
+    except (sqlite3.Error, UnicodeDecodeError):
+        return True  # what is wrong with it is told when it is read
+    return found is not None
+
+
+def _check_whole(path: Path) -> None:
+    """Refuse a database whose end is missing, or whose last write was cut off.
+
+    SQLite reads a cut page as zeros, and an immutable reader ignores a journal to be rolled back:
+    either would change figures without a word.
+    """
+    with path.open("rb") as file:
+        head = file.read(100)
+    page_size = int.from_bytes(head[16:18], "big")
+    pages = int.from_bytes(head[28:32], "big")
+    stated = head[24:28] == head[92:96]  # the page count is valid (SQLite file format, 1.3.7)
+    if stated and path.stat().st_size < pages * (65536 if page_size == 1 else page_size):
+        raise _damaged(path, ValueError("its end is missing"))
+    journal = path.with_name(path.name + "-journal")
+    if journal.exists() and journal.stat().st_size:
+        raise _damaged(path, ValueError(f"{journal.name} beside it says that writing was cut off"))
 
 
 def _damaged(path: Path, error: Exception) -> InputError:
@@ -67,10 +99,9 @@ class _Database:
     def __init__(self, path: Path) -> None:
         self.path = path
         # A write-ahead log beside the file holds rows that an immutable reader would not see.
-        settled = not path.with_name(path.name + "-wal").exists()
-        self._uri = f"file:{quote(str(path.resolve()))}?mode=ro" + (
-            "&immutable=1" if settled else ""
-        )
+        real = path.resolve()
+        settled = not real.with_name(real.name + "-wal").exists()
+        self._uri = f"file:{quote(os.fsencode(real))}?mode=ro" + ("&immutable=1" if settled else "")
         self._opened = ExitStack()
         self._findings: list[tuple[str, int]] = []
         self._columns: dict[str, frozenset[str]] = {}
@@ -111,7 +142,8 @@ class _Database:
         condition = _condition(keep, present)
         frame = self._query(_select(table, wanted, condition, guarded=False))
         if frame is None or any(
-            frame.schema[column] not in (pl.Int64, pl.Binary) for column in wanted
+            frame.schema[column] != (pl.Binary if column in TEXT_COLUMNS else pl.Int64)
+            for column in wanted
         ):
             frame = self._query_guarded(table, wanted, condition)
         return _typed(frame, columns)
@@ -201,9 +233,10 @@ def _typed(frame: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
 
 def _decoded(data: pl.Series) -> pl.Series:
     """Bytes as text; what is not UTF-8 gets U+FFFD for each bad byte."""
-    text = data.cast(pl.String, strict=False)
-    if text.null_count() == data.null_count():
-        return text
+    try:
+        return data.cast(pl.String)
+    except pl.exceptions.ComputeError:
+        pass
     return pl.Series(
         [None if value is None else value.decode("utf-8", "replace") for value in data.to_list()],
         dtype=pl.String,

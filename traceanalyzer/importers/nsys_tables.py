@@ -161,7 +161,7 @@ class _Assembly:
             end_ns="end",
             kind=pl.lit(kind, pl.Enum(schema.OP_KINDS)),
             global_pid=pl.col("globalPid"),
-            device_id=pl.col("deviceId").cast(pl.Int32),
+            device_id="deviceId",
             stream_id="streamId",
             correlation_id="correlationId",
             name=self._op_names(frame, kind),
@@ -268,7 +268,7 @@ class _Assembly:
                 kinds, default="unknown", return_dtype=pl.Enum(schema.SYNC_KINDS)
             ),
             global_pid="globalPid",
-            device_id=pl.col("deviceId").cast(pl.Int32),
+            device_id="deviceId",
             stream_id="streamId",
             correlation_id="correlationId",
         )
@@ -442,11 +442,14 @@ class _Assembly:
 
     def _devices(self, ops: pl.DataFrame, processes: pl.DataFrame) -> pl.DataFrame:
         pairs = ops.select("process", "device_id").unique().sort("process", "device_id")
-        names = _gpu_names(self.source)
-        mapped = _cuda_ordinals(self.source)
+        by_id = _gpu_names(self.source, "id", "deviceId")
+        by_ordinal = _gpu_names(self.source, "cuDevice", "id", "deviceId")
+        gpu_ids = _cuda_ordinals(self.source)
         process_ids = processes["process_id"]
         texts = [
-            names.get(mapped.get((process_ids[process], device), device))
+            by_id.get(gpu_ids[key])
+            if (key := (process_ids[process], device)) in gpu_ids
+            else by_ordinal.get(device)
             for process, device in pairs.iter_rows()
         ]
         return pairs.with_columns(name=pl.Series(texts, dtype=pl.String))
@@ -458,7 +461,7 @@ class _Assembly:
         return pl.DataFrame(
             {
                 "file": [0],
-                "path": [str(self.source.path)],
+                "path": [str(self.source.path).encode(errors="replace").decode()],
                 "format": [self.source.format],
                 "product": [meta.get("EXPORT_PRODUCT_NAME") or "NVIDIA Nsight Systems"],
                 "product_version": [meta.get("EXPORT_PRODUCT_VERSION")],
@@ -525,21 +528,28 @@ def _limits_of_export(meta: Mapping[str, str]) -> list[str]:
     absent = [
         table
         for table in _TABLES_OF_NOTE
-        if not any(re.search(pattern, table, re.IGNORECASE) for pattern in patterns)
+        if not any(_names(pattern, table) for pattern in patterns)
     ]
     if patterns and absent:
-        limits.append(f"the export leaves out tables on purpose: {', '.join(absent)}")
+        limits.append(
+            f"the export was limited to {' '.join(patterns)}, without {', '.join(absent)}"
+        )
     if meta.get("EXPORT_PARAM_TIMES_TO_EXPORT"):
         limits.append(f"the export is cut to times {meta['EXPORT_PARAM_TIMES_TO_EXPORT']}")
     return limits
 
 
-def _gpu_names(source: NsysSource) -> dict[int, str]:
-    """GPU names by the id kernels carry, from whichever of the three layouts the export has."""
-    for table, keys in (
-        ("TARGET_INFO_GPU", ("cuDevice", "id", "deviceId")),
-        ("TARGET_INFO_CUDA_GPU", ("deviceId",)),
-    ):
+def _names(pattern: str, table: str) -> bool:
+    """Whether a pattern of `nsys export --tables` (POSIX) takes a table, as far as we read it."""
+    try:
+        return re.search(pattern, table, re.IGNORECASE) is not None
+    except re.error:
+        return False
+
+
+def _gpu_names(source: NsysSource, *keys: str) -> dict[int, str]:
+    """GPU names by the first of `keys` that the export has, in any of its three layouts."""
+    for table in ("TARGET_INFO_GPU", "TARGET_INFO_CUDA_GPU"):
         present = source.columns(table)
         key = next((column for column in keys if column in present), None)
         if key is not None and "name" in present:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 
-# SGLang titles its workers "sglang::scheduler_TP3", vLLM "VLLM::Worker_TP3", torchrun files
-# "rank3" or "rank-3"; a DP or PP number in the same text is not the tensor-parallel rank.
-_RANK = re.compile(r"(?<![a-z])(?:tp|rank)[ _=-]?(\d{1,5})(?!\d)", re.IGNORECASE)
+# torchrun's files say "rank3"; SGLang titles its workers "scheduler_TP3" and vLLM "Worker_TP3".
+# "rank" goes first: in "llama_tp8_rank3" the 8 is the size of the group.
+_PATTERNS = (
+    re.compile(r"(?<![a-z])rank[ _=-]?(\d{1,5})(?!\d)", re.IGNORECASE),
+    re.compile(r"(?<![a-z])tp[ _=-]?(\d{1,5})(?!\d)", re.IGNORECASE),
+)
 
 
 def rank_in(text: str | None) -> int | None:
@@ -16,7 +19,10 @@ def rank_in(text: str | None) -> int | None:
         text: A process title, thread name or file name.
 
     Returns:
-        The number after "TP" or "rank", or None.
+        The number after "rank", else after "TP", or None.
     """
-    found = _RANK.search(text) if text else None
-    return int(found.group(1)) if found else None
+    for pattern in _PATTERNS:
+        found = pattern.search(text) if text else None
+        if found:
+            return int(found.group(1))
+    return None

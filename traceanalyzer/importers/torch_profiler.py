@@ -227,7 +227,7 @@ def _devices(ops: pl.DataFrame, metadata: Mapping[str, Any]) -> pl.DataFrame:
             "device_id": device_ids,
             "name": [_text(names.get(device_id)) for device_id in device_ids],
         },
-        schema={"process": pl.Int32, "device_id": pl.Int32, "name": pl.String},
+        schema={"process": pl.Int32, "device_id": pl.Int64, "name": pl.String},
     )
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from traceanalyzer.intervals import Packing
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -40,15 +42,14 @@ def find_ranks(trace: Trace) -> Ranks:
     process = devices["process"].to_list()
     stated = trace.processes["rank"].gather(devices["process"]).to_list()
     distinct = None not in stated and len(set(stated)) == len(stated)
-    lanes = _lane_key(devices["process"].to_numpy(), devices["device_id"].to_numpy())
-    order = np.argsort(lanes)
-    ops = _lane_key(trace.ops["process"].to_numpy(), trace.ops["device_id"].to_numpy())
+    ops = trace.ops
+    own = ops["process"].to_numpy().astype(np.int64), ops["device_id"].to_numpy()
+    known = devices["process"].to_numpy().astype(np.int64), devices["device_id"].to_numpy()
+    packing = Packing.covering(trace.processes.height, (own[1], known[1]))
+    keys = packing.key(*known)
+    order = np.argsort(keys)
     return Ranks(
         number=tuple(stated if distinct else range(devices.height)),
         process=tuple(process),
-        lane_of_op=order[np.searchsorted(lanes[order], ops)] if order.size else ops,
+        lane_of_op=order[np.searchsorted(keys[order], packing.key(*own))],
     )
-
-
-def _lane_key(process: NDArray[np.int32], device_id: NDArray[np.int32]) -> NDArray[np.int64]:
-    return (process.astype(np.int64) << 32) + device_id

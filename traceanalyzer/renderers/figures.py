@@ -11,13 +11,11 @@ def milliseconds(ns: float, *, decimals: int = 3) -> str:
 
 
 def duration(ns: float) -> str:
-    """A time in the unit that suits it: ns, us, ms or s."""
-    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
-        if abs(ns) >= size:
-            return (
-                f"{ns / size:,.3g} {unit}" if abs(ns) < 1000 * size else f"{ns / size:,.0f} {unit}"
-            )
-    return f"{ns:.0f} ns"
+    """A time in three digits and the unit that suits it: ns, us, ms or s."""
+    for unit, size in (("ns", 1), ("us", 1e3), ("ms", 1e6)):
+        if abs(ns) < 999.5 * size:
+            return f"{ns / size:.3g} {unit}"
+    return f"{ns / 1e9:,.3g} s" if abs(ns) < 999.5e9 else f"{ns / 1e9:,.0f} s"
 
 
 def decimals_for(ns: float) -> int:
@@ -36,6 +34,5 @@ def count(number: int) -> str:
 
 
 def safe(text: str) -> str:
-    """A name from a trace without markup or control characters that could steer a terminal."""
-    shown = "".join(char if char.isprintable() else "\ufffd" for char in text)
-    return shown.replace("[", "\\[")
+    """A name from a trace without control characters, which could steer a terminal."""
+    return "".join(char if char.isprintable() else "\ufffd" for char in text)

@@ -19,7 +19,7 @@ def render_markdown(report: Report) -> str:
     parts += [_bucket(bucket) for bucket in report.buckets]
     parts.append(
         "## Can it be trusted?\n\n"
-        + _table(
+        + markdown_table(
             ("", "check", "finding", "next step"),
             (
                 (check.status, check.check, check.text, check.next_step or "")
@@ -51,7 +51,9 @@ def _bucket(bucket: BucketReport) -> str:
         rows.append(("two or more phases", overlap, percent(bucket.overlap_share), "", ""))
     period = milliseconds(bucket.period_ns.mean, decimals=decimals)
     rows.append(("**cycle**", f"**{period}**", percent(1.0), "", ""))
-    table = _table(("phase", "ms/cycle", "share", "GPU idle ms", "why idle"), rows, literal=True)
+    table = markdown_table(
+        ("phase", "ms/cycle", "share", "GPU idle ms", "why idle"), rows, literal=True
+    )
     return f"## {_escaped(' · '.join(fact for fact in facts if fact))}\n\n{table}"
 
 
@@ -70,7 +72,7 @@ def _ranks(report: Report) -> list[str]:
         for phase in rank.phases
     ]
     titles = ("rank", "process", "phase", "kernels", "graph rows", "busy ms", "summed ms")
-    return [f"## Whole trace\n\n{_table(titles, rows)}"] if rows else []
+    return [f"## Whole trace\n\n{markdown_table(titles, rows)}"] if rows else []
 
 
 def _ledger(report: Report) -> list[str]:
@@ -80,10 +82,13 @@ def _ledger(report: Report) -> list[str]:
         (method.method, percent(method.share), milliseconds(method.busy_ns), count(method.ops))
         for method in report.coverage.by_method
     ]
-    return [f"## Coverage\n\n{_table(('busy GPU time by evidence', 'share', 'ms', 'ops'), rows)}"]
+    table = markdown_table(("busy GPU time by evidence", "share", "ms", "ops"), rows)
+    return [f"## Coverage\n\n{table}"]
 
 
-def _table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, literal: bool = False) -> str:
+def markdown_table(
+    titles: Sequence[str], rows: Iterable[Sequence[str]], *, literal: bool = False
+) -> str:
     """A table; cells are escaped unless they are `literal` Markdown of ours."""
     lines = [titles, ["---"] * len(titles)]
     lines += [row if literal else [_escaped(cell) for cell in row] for row in rows]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from traceanalyzer.renderers.figures import (
@@ -16,13 +14,16 @@ from traceanalyzer.renderers.figures import (
     percent,
     safe,
 )
-from traceanalyzer.renderers.screen import capture
+from traceanalyzer.renderers.screen import Column, bold, capture, fitted, indented, screen_width
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import RenderableType
 
     from traceanalyzer.report import (
         Acceptance,
+        BucketPhase,
         BucketReport,
         Check,
         Gap,
@@ -45,7 +46,9 @@ _COLOURS: Final = {
 }
 _BAR_WIDTH: Final = 24
 _BUCKETS_SHOWN: Final = 3
-_STATUS: Final = {"ok": "[green]ok[/]", "warning": "[yellow]warning[/]", "failed": "[red]failed[/]"}
+_STATUS: Final = {"ok": "green", "warning": "yellow", "failed": "red"}
+_SIDES: Final = {"target": "the target", "drafting": "drafting"}
+_SMALL_SHARE: Final = 0.1
 
 
 def render_terminal(report: Report, *, plain: bool) -> str:
@@ -71,6 +74,10 @@ def render_terminal(report: Report, *, plain: bool) -> str:
     return capture(parts, plain=plain)
 
 
+def _in_table(columns: Sequence[Column], rows: Sequence[Sequence[str | Text]]) -> RenderableType:
+    return indented(fitted(columns, rows, width=screen_width() - 2))
+
+
 def _capture(report: Report) -> list[RenderableType]:
     files = report.capture.files
     names = safe(files[0].path) + (f" and {len(files) - 1} more" if len(files) > 1 else "")
@@ -78,104 +85,99 @@ def _capture(report: Report) -> list[RenderableType]:
     facts = [_tool_name(report)]
     if report.ranks:
         unit = "rank" if report.capture.time_base == "gpu" else "thread"
-        facts.append(f"{len(report.ranks)} {unit}{'s' if len(report.ranks) > 1 else ''}")
+        facts.append(_many(len(report.ranks), unit))
     if gpus:
         facts.append(safe(", ".join(gpus)))
-    return [f"[bold]{names}[/]", " · ".join(facts)]
+    return [bold(names), " · ".join(facts)]
 
 
 def _tool_name(report: Report) -> str:
     """Which tool wrote the first file."""
     first = report.capture.files[0]
-    version = f" {first.product_version}" if first.product_version else ""
-    return safe(first.product + version)
+    return safe(f"{first.product} {first.product_version or ''}".rstrip())
+
+
+def _many(number: int, thing: str) -> str:
+    return f"{count(number)} {thing}" + ("" if number == 1 else "s")
 
 
 def _bucket(bucket: BucketReport, report: Report) -> list[RenderableType]:
-    decimals = decimals_for(bucket.period_ns.mean)
     on_gpu = report.capture.time_base == "gpu"
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("phase", no_wrap=True)
-    table.add_column("ms/cycle", justify="right", no_wrap=True)
-    table.add_column("share", justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    table.add_column("5-95 %", justify="right", no_wrap=True)
+    decimals = decimals_for(bucket.period_ns.mean)
+    columns = [
+        Column("phase", 9, figures=False),
+        Column("ms/cycle", 8),
+        Column("share", 7),
+        Column("", 3, figures=False),
+        Column("5-95 %", 4),
+    ]
     if on_gpu:
-        table.add_column("GPU idle", justify="right", no_wrap=True)
-        table.add_column("why idle", overflow="fold")
-    for phase in bucket.phases:
-        window = phase.window_ns_per_cycle
-        cells: list[RenderableType] = [
-            phase.phase,
-            milliseconds(window.mean, decimals=decimals),
-            percent(phase.window_share),
-            _bar(phase.phase, phase.window_share),
-            _between(window.p5, window.p95, decimals),
+        columns += [
+            Column("GPU idle", 6),
+            Column("why idle", 5, figures=False, wraps=True, least_width=18),
         ]
-        if on_gpu:
-            idle = phase.gap_ns_per_cycle
-            cells += [milliseconds(idle, decimals=decimals) if idle else "-", _why(phase.gaps)]
-        table.add_row(*cells)
+    rows = [_phase_row(phase, decimals) for phase in bucket.phases]
     if bucket.overlap_ns_per_cycle:
-        table.add_row(
-            "two or more phases",
-            milliseconds(bucket.overlap_ns_per_cycle, decimals=decimals),
-            percent(bucket.overlap_share),
-            _bar("", bucket.overlap_share),
-        )
+        overlap = milliseconds(bucket.overlap_ns_per_cycle, decimals=decimals)
+        share = bucket.overlap_share
+        rows.append(["two or more phases", overlap, percent(share), _bar("", share), "", "", ""])
     period = bucket.period_ns
-    table.add_row(
-        "[bold]cycle[/]",
-        f"[bold]{milliseconds(period.mean, decimals=decimals)}[/]",
-        "100.0 %",
-        "",
-        _between(period.p5, period.p95, decimals),
+    mean = bold(milliseconds(period.mean, decimals=decimals))
+    rows.append(
+        [bold("cycle"), mean, "100.0 %", "", _between(period.p5, period.p95, decimals), "", ""]
     )
     return [
         _bucket_title(bucket, report),
         _headline(bucket, on_gpu=on_gpu),
         "",
-        Padding(table, (0, 0, 0, 2)),
+        _in_table(columns, rows),
     ]
 
 
-def _bucket_title(bucket: BucketReport, report: Report) -> str:
+def _phase_row(phase: BucketPhase, decimals: int) -> list[str | Text]:
+    window, idle = phase.window_ns_per_cycle, phase.gap_ns_per_cycle
+    return [
+        phase.phase,
+        milliseconds(window.mean, decimals=decimals),
+        percent(phase.window_share),
+        _bar(phase.phase, phase.window_share),
+        _between(window.p5, window.p95, decimals),
+        milliseconds(idle, decimals=decimals) if idle else "-",
+        _why(phase.gaps),
+    ]
+
+
+def _bucket_title(bucket: BucketReport, report: Report) -> Text:
     shape = bucket.shape
-    parts = [f"[bold]{safe(shape.kind)} cycles[/]"]
+    parts = []
     if shape.batch is not None:
         padded = (
             f" of {shape.padded_batch}" if shape.padded_batch not in (None, shape.batch) else ""
         )
         parts.append(f"batch {shape.batch}{padded}")
     if shape.verified_tokens is not None:
-        parts.append(f"{shape.verified_tokens} tokens")
+        parts.append(_many(shape.verified_tokens, "token"))
     if shape.graph is not None:
         parts.append(safe(shape.graph))
-    parts.append(
-        f"{count(bucket.cycles)} cycles" + (f" on {bucket.ranks} ranks" if bucket.ranks > 1 else "")
-    )
+    cycles = _many(bucket.cycles, "cycle")
+    parts.append(cycles + (f" on {bucket.ranks} ranks" if bucket.ranks > 1 else ""))
     if len(report.buckets) > 1:
         parts.append(f"{percent(bucket.time_share)} of cycle time")
-    return " · ".join(parts)
+    return Text.assemble((f"{safe(shape.kind)} cycles", "bold"), " · ", " · ".join(parts))
 
 
 def _headline(bucket: BucketReport, *, on_gpu: bool) -> str:
     """One sentence: where the cycle goes, and what each side could save at most."""
     decimals = decimals_for(bucket.period_ns.mean)
-    sides = {rollup.name: rollup for rollup in bucket.rollups}
     told = [
-        f"{name} {milliseconds(side.mean_ns_per_cycle, decimals=decimals)} ms "
+        f"{_SIDES[side.name]} {milliseconds(side.mean_ns_per_cycle, decimals=decimals)} ms "
         f"({percent(side.share_of_period)})"
-        for name, text in (("target", "the target"), ("drafting", "drafting"))
-        if (side := sides.get(name))
+        for side in bucket.rollups
     ]
-    cycle = milliseconds(bucket.period_ns.mean, decimals=decimals)
-    base = "" if on_gpu else " of host time (no GPU work was recorded)"
-    return (
-        f"a cycle takes {cycle} ms{base}: " + ", ".join(told)
-        if told
-        else f"a cycle takes {cycle} ms{base}"
-    )
+    cycle = f"a cycle takes {milliseconds(bucket.period_ns.mean, decimals=decimals)} ms"
+    if not on_gpu:
+        cycle += " of host time (no GPU work was recorded)"
+    return f"{cycle}: {', '.join(told)}" if told else cycle
 
 
 def _bar(phase: str, share: float) -> Text:
@@ -193,26 +195,34 @@ def _between(low_ns: int, high_ns: int, decimals: int) -> str:
 def _why(gaps: list[Gap]) -> str:
     """The causes of idle time, the largest first; those below a tenth are left out."""
     ranked = sorted(gaps, key=lambda gap: -gap.share)
-    return ", ".join(f"{gap.cause} {100 * gap.share:.0f} %" for gap in ranked if gap.share >= 0.1)
+    return ", ".join(
+        f"{gap.cause} {100 * gap.share:.0f} %" for gap in ranked if gap.share >= _SMALL_SHARE
+    )
 
 
 def _further_buckets(buckets: list[BucketReport]) -> list[RenderableType]:
     if not buckets:
         return []
-    table = Table(box=None, pad_edge=False, header_style="bold", title_justify="left")
-    for title in ("further cycles of", "graph", "cycles", "of cycle time", "ms/cycle"):
-        table.add_column(
-            title, justify="left" if title in ("further cycles of", "graph") else "right"
-        )
-    for bucket in buckets:
-        table.add_row(
+    columns = [
+        Column("further cycles of", 9, figures=False),
+        Column("batch", 6),
+        Column("graph", 4, figures=False),
+        Column("cycles", 5),
+        Column("of cycle time", 7),
+        Column("ms/cycle", 8),
+    ]
+    rows = [
+        [
             safe(bucket.shape.kind),
+            "-" if bucket.shape.batch is None else str(bucket.shape.batch),
             safe(bucket.shape.graph or "unknown"),
             count(bucket.cycles),
             percent(bucket.time_share),
             milliseconds(bucket.period_ns.mean, decimals=decimals_for(bucket.period_ns.mean)),
-        )
-    return [table, ""]
+        ]
+        for bucket in buckets
+    ]
+    return [_in_table(columns, rows), ""]
 
 
 def _acceptance(found: Acceptance | None) -> list[RenderableType]:
@@ -245,52 +255,52 @@ def _no_cycles(report: Report) -> str:
         )
     return (
         f"None of the {count(report.capture.ranges)} ranges in this trace means a phase of "
-        "speculative decoding.\nList them with [bold]traceanalyzer ranges TRACE[/], and name "
-        "their phases in a file for [bold]--phases[/]."
+        "speculative decoding.\nList them with: traceanalyzer ranges TRACE, and name their "
+        "phases in a file for --phases."
     )
 
 
 def _trust(checks: list[Check]) -> list[RenderableType]:
-    table = Table(box=None, pad_edge=False, show_header=False)
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    for check in checks:
-        text = safe(check.text) + (f"\n{safe(check.next_step)}" if check.next_step else "")
-        table.add_row(_STATUS[check.status], safe(check.check), text)
-    return ["[bold]Can it be trusted?[/]", Padding(table, (0, 0, 0, 2))]
+    columns = [
+        Column("", 9, figures=False),
+        Column("", 8, figures=False),
+        Column("", 9, figures=False, wraps=True, least_width=20),
+    ]
+    rows: list[list[str | Text]] = [
+        [
+            Text(check.status, style=_STATUS[check.status]),
+            safe(check.check),
+            safe(check.text) + (f"\n{safe(check.next_step)}" if check.next_step else ""),
+        ]
+        for check in checks
+    ]
+    return [bold("Can it be trusted?"), _in_table(columns, rows)]
 
 
 def _totals(report: Report) -> list[RenderableType]:
     if not report.ranks:
         return []
     rank = report.ranks[0]
-    one = len(report.ranks) == 1
-    title = "[bold]Whole trace[/]" + (
-        "" if one else f" (rank {rank.rank}; all ranks with --format json)"
-    )
-    shown = (
-        _gpu_totals(rank.phases) if report.capture.time_base == "gpu" else _host_totals(rank.phases)
-    )
-    return [title, Padding(shown, (0, 0, 0, 2)), ""]
+    title = bold("Whole trace")
+    if len(report.ranks) > 1:
+        title.append(f" (rank {rank.rank}; all ranks with --format json)", style="not bold")
+    on_gpu = report.capture.time_base == "gpu"
+    return [title, _gpu_totals(rank.phases) if on_gpu else _host_totals(rank.phases), ""]
 
 
-def _gpu_totals(phases: list[PhaseReport]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("phase", no_wrap=True)
-    for title in (
-        "kernels",
-        "graph rows",
-        "launches",
-        "of graphs",
-        "busy ms",
-        "summed ms",
-        "host lead",
-    ):
-        table.add_column(title, justify="right", no_wrap=True)
-    for phase in phases:
-        lead = phase.host_lead_ns
-        table.add_row(
+def _gpu_totals(phases: list[PhaseReport]) -> RenderableType:
+    columns = [
+        Column("phase", 9, figures=False),
+        Column("kernels", 7),
+        Column("graph rows", 5),
+        Column("launches", 4),
+        Column("of graphs", 3),
+        Column("busy ms", 8),
+        Column("summed ms", 6),
+        Column("host lead", 2),
+    ]
+    rows = [
+        [
             phase.phase,
             count(phase.kernels),
             count(phase.graph_rows),
@@ -299,50 +309,54 @@ def _gpu_totals(phases: list[PhaseReport]) -> Table:
             milliseconds(phase.busy_ns),
             milliseconds(phase.summed_ns),
             f"{duration(lead.p50)} (5 %: {duration(lead.p5)})" if lead else "-",
-        )
-    return table
+        ]
+        for phase in phases
+        for lead in [phase.host_lead_ns]
+    ]
+    return _in_table(columns, rows)
 
 
-def _host_totals(phases: list[PhaseReport]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("phase", no_wrap=True)
-    table.add_column("host ms", justify="right")
-    for phase in phases:
-        table.add_row(phase.phase, milliseconds(phase.busy_ns))
-    return table
+def _host_totals(phases: list[PhaseReport]) -> RenderableType:
+    columns = [Column("phase", 9, figures=False), Column("host ms", 8)]
+    return _in_table(columns, [[phase.phase, milliseconds(phase.busy_ns)] for phase in phases])
 
 
 def _ranks(ranks: list[RankReport]) -> list[RenderableType]:
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    needs = {"rank": 9, "kept": 8, "median cycle ms": 7, "coverage": 6, "process": 5, "GPU": 4}
     titles = ("rank", "process", "GPU", "kept", "warm-up", "edge", "interrupted", "dummy")
-    for title in (*titles, "median cycle ms", "coverage"):
-        table.add_column(title, justify="right", no_wrap=True)
-    for rank in ranks:
-        cycles, dropped = rank.cycles, rank.cycles.dropped
-        table.add_row(
+    columns = [
+        Column(title, needs.get(title, 3)) for title in (*titles, "median cycle ms", "coverage")
+    ]
+    rows = [
+        [
             str(rank.rank),
             str(rank.process_id),
             str(rank.device.index) if rank.device else "-",
-            count(cycles.kept),
+            count(rank.cycles.kept),
             *(
                 count(number)
                 for number in (dropped.warm_up, dropped.edge, dropped.interrupted, dropped.dummy)
             ),
-            milliseconds(cycles.period_ns.p50) if cycles.period_ns else "-",
+            milliseconds(rank.cycles.period_ns.p50) if rank.cycles.period_ns else "-",
             percent(rank.coverage.covered_share) if rank.device else "-",
-        )
-    return ["[bold]Ranks[/]", Padding(table, (0, 0, 0, 2))]
+        ]
+        for rank in ranks
+        for dropped in [rank.cycles.dropped]
+    ]
+    return [bold("Ranks"), _in_table(columns, rows)]
 
 
 def _ledger(report: Report) -> list[RenderableType]:
     if report.coverage is None:
         return []
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("busy GPU time by evidence", no_wrap=True)
-    for title in ("share", "ms", "ops"):
-        table.add_column(title, justify="right", no_wrap=True)
-    for method in report.coverage.by_method:
-        table.add_row(
-            method.method, percent(method.share), milliseconds(method.busy_ns), count(method.ops)
-        )
-    return ["[bold]Coverage[/]", Padding(table, (0, 0, 0, 2))]
+    columns = [
+        Column("busy GPU time by evidence", 9, figures=False),
+        Column("share", 8),
+        Column("ms", 7),
+        Column("ops", 6),
+    ]
+    rows = [
+        [method.method, percent(method.share), milliseconds(method.busy_ns), count(method.ops)]
+        for method in report.coverage.by_method
+    ]
+    return [bold("Coverage"), _in_table(columns, rows)]

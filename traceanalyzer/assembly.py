@@ -10,7 +10,7 @@ import polars as pl
 
 from traceanalyzer.intervals import total_by
 from traceanalyzer.phases.cycles import DUMMY, EDGE, INTERRUPTED, KEPT, WARM_UP
-from traceanalyzer.phases.rules import ROLLUPS
+from traceanalyzer.phases.rules import ROLLUPS, is_prompt_work
 from traceanalyzer.report import (
     BucketPhase,
     BucketReport,
@@ -181,7 +181,7 @@ def _cycles(lane: int, timing: Timing) -> CyclesReport:
     count = np.bincount(timing.cycles.state[own], minlength=5)
     period = timing.cycles.spans.duration_ns
     interrupted = own & (timing.cycles.state == INTERRUPTED)
-    prefill = [place for place, label in enumerate(timing.labels) if "prefill" in label]
+    prefill = [place for place, label in enumerate(timing.labels) if is_prompt_work(label)]
     return CyclesReport(
         kept=int(count[KEPT]),
         dropped=Dropped(

@@ -126,7 +126,7 @@ def _on_gpu(trace: Trace, rules: Rules, progress: Progress) -> _Found:
 
 def _on_host(trace: Trace, rules: Rules) -> _Found:
     spans = classify_ranges(trace, rules)
-    work = host_work(spans)
+    work = host_work(spans, trace.ranges["closed"].to_numpy())
     labels = (*spans.phases, OTHER)
     processes = trace.threads["process"].to_numpy()[work.threads]
     segments = phase_segments(work.pieces, work.label, work.cycles)

@@ -148,8 +148,8 @@ def _graphs(phased: PhasedTrace) -> pl.Series:
 def _replayed_graphs(phased: PhasedTrace) -> pl.DataFrame:
     """Cycle, identity and node count of the graphs in each cycle's target forward.
 
-    Identity is the executable graph where the row has one, else the graph, else the sum of the
-    node ids, which no two graphs of a process share; `nodes` is 0 for whole-graph rows.
+    Identity is the set of executable graphs where rows have them, else of graphs, else of nodes;
+    `nodes` is 0 for whole-graph rows.
     """
     span = phased.attribution.span
     target = np.append(phased.spans.is_target_forward(), False)[span] & (phased.cycle >= 0)
@@ -161,9 +161,13 @@ def _replayed_graphs(phased: PhasedTrace) -> pl.DataFrame:
     )
     return of_graph.group_by("cycle").agg(
         identity=pl.coalesce(
-            pl.col("graph_exec_id").drop_nulls().first(),
-            pl.col("graph_id").drop_nulls().first(),
-            pl.col("graph_node_id").sum(),
+            *(_set_of(column) for column in ("graph_exec_id", "graph_id", "graph_node_id"))
         ),
         nodes=pl.col("graph_node_id").count().cast(pl.Int64),
     )
+
+
+def _set_of(column: str) -> pl.Expr:
+    """A number for the set of ids in a column, null for none: equal for equal sets alone."""
+    ids = pl.col(column).drop_nulls().unique()
+    return pl.when(ids.len() > 0).then(ids.hash().sum())

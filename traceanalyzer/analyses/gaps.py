@@ -24,7 +24,9 @@ CAUSES: Final = ("host late", "launch latency", "dependency", "synchronisation",
 HOST_LATE, LAUNCH_LATENCY, DEPENDENCY, SYNCHRONISATION, UNKNOWN = range(5)
 
 # Calls during which the host waits for the GPU. A plain cudaMemcpy blocks, its Async twin does not.
-_BLOCKING = r"^(?:cuda|cu|hip)(?:\w*Synchronize|Memcpy(?:HtoD|DtoH|DtoD|2D|3D|Peer)?)(?:_v\w+)?$"
+_SYNCHRONISES = r"^(?:cuda|cu|hip)\w*Synchronize"
+_COPIES = r"^(?:cuda|cu|hip)Memcpy"
+_ASYNC = "Async"
 
 
 def explain_gaps(phased: PhasedTrace, segments: Segments) -> pl.DataFrame:
@@ -40,14 +42,17 @@ def explain_gaps(phased: PhasedTrace, segments: Segments) -> pl.DataFrame:
     idle = np.flatnonzero(segments.active == 0)
     pieces = segments.spans.take(idle)
     ender = earliest_at(phased.ops, _precedence(phased), pieces)
-    known = ender >= 0
-    pieces, ender, idle = pieces.take(known), ender[known], idle[known]
+    cycle = phased.cycles.at(pieces)
+    # What no op ends counts only inside a cycle, whose time has to be somebody's all the same.
+    counted = (ender >= 0) | (cycle >= 0)
+    pieces, cycle, ender, idle = pieces.take(counted), cycle[counted], ender[counted], idle[counted]
+    nobody = len(phased.labels) - 1
     since = Intervals(pieces.lane, _idle_since(segments, idle), pieces.end_ns)
     return pl.DataFrame(
         {
             "lane": pieces.lane,
-            "cycle": phased.cycles.at(pieces),
-            "label": phased.label[ender],
+            "cycle": cycle,
+            "label": np.where(ender >= 0, np.append(phased.label, nobody)[ender], nobody),
             "cause": _causes(phased, since, ender),
             "ns": pieces.duration_ns,
         }
@@ -58,7 +63,7 @@ def _precedence(phased: PhasedTrace) -> NDArray[np.int64]:
     """Which of several ops that start together ends a gap: by phase, then by launch time."""
     launches = phased.trace.launches["start_ns"].to_numpy()
     launch = phased.attribution.launch
-    start = np.append(launches, launches.min(initial=0))[launch]
+    start = np.append(launches, launches.min() if launches.size else 0)[launch]
     packing = Packing.covering(len(phased.labels), (start,))
     return packing.key(phased.label, start)
 
@@ -73,7 +78,7 @@ def _idle_since(segments: Segments, idle: NDArray[np.int64]) -> NDArray[np.int64
 
 
 def _causes(phased: PhasedTrace, gaps: Intervals, ender: NDArray[np.int64]) -> NDArray[np.int64]:
-    launch = phased.attribution.launch[ender]
+    launch = np.where(ender >= 0, np.append(phased.attribution.launch, -1)[ender], -1)
     cause = np.full(ender.size, UNKNOWN, np.int64)
     rows = np.flatnonzero(launch >= 0)
     if not rows.size:
@@ -96,7 +101,9 @@ def _causes(phased: PhasedTrace, gaps: Intervals, ender: NDArray[np.int64]) -> N
 def _host_was_waiting(phased: PhasedTrace, instants: Intervals) -> NDArray[np.bool_]:
     """Whether the launching thread sat in a blocking call when the device went idle."""
     trace = phased.trace
-    blocking = trace.names.select(pl.col("text").str.contains(_BLOCKING)).to_series().to_numpy()
+    text = pl.col("text").str
+    copies = text.contains(_COPIES) & ~text.contains(_ASYNC, literal=True)
+    blocking = trace.names.select(text.contains(_SYNCHRONISES) | copies).to_series().to_numpy()
     rows = np.flatnonzero(blocking[trace.launches["name"].to_numpy()])
     return Containers(launch_intervals(trace, rows)).innermost(instants) >= 0
 
@@ -130,9 +137,10 @@ def _stream_lane(phased: PhasedTrace) -> NDArray[np.int64]:
 
 
 def _previous_in_stream(phased: PhasedTrace) -> NDArray[np.int64]:
-    """The op before each one on its stream, -1 for none."""
+    """The op before each one on its stream, -1 for none; what was not collected is none."""
     lane = _stream_lane(phased)
     order = np.lexsort((phased.ops.start_ns, lane))
+    order = order[phased.collected[order]]
     previous = np.full(lane.size, -1, np.int64)
     same = lane[order[1:]] == lane[order[:-1]]
     previous[order[1:][same]] = order[:-1][same]
@@ -145,13 +153,16 @@ def _stream_waits(phased: PhasedTrace) -> Intervals:
     if not waits.height or not phased.ops.size:
         return Intervals(*(np.zeros(0, np.int64),) * 3)
     streams = (
-        phased.trace.ops.select("process", "stream_id")
+        phased.trace.ops.select("process", "device_id", "stream_id")
         .with_columns(lane=pl.Series(_stream_lane(phased)))
         .unique()
     )
+    # A record may leave out its device; a stream id alone is then all there is to go by.
+    here = pl.col("device_id").is_null() | (pl.col("device_id") == pl.col("device_id_right"))
     rows = (
-        waits.select("process", "stream_id", "start_ns", "end_ns")
+        waits.select("process", "device_id", "stream_id", "start_ns", "end_ns")
         .join(streams, on=["process", "stream_id"], how="inner")
+        .filter(here)
         .sort("lane", "start_ns")
     )
     return Intervals(*(rows[column].to_numpy() for column in ("lane", "start_ns", "end_ns")))
@@ -160,13 +171,20 @@ def _stream_waits(phased: PhasedTrace) -> Intervals:
 def _after_other_graph_branch(
     phased: PhasedTrace, gaps: Intervals, ops: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Whether the device went idle when another stream of the op's own graph replay ended."""
-    ends = Intervals(phased.ops.lane, phased.ops.end_ns, phased.ops.end_ns)
-    lanes = phased.ranks.size
-    packing = Packing.covering(lanes, (ends.start_ns, gaps.start_ns))
-    key = packing.key(ends.lane, ends.start_ns)
-    order = np.argsort(key)
-    place = np.searchsorted(key[order], packing.key(gaps.lane, gaps.start_ns), "left")
-    last = order[np.minimum(place, order.size - 1)]
+    """Whether the device went idle as another stream of the op's own graph replay ended."""
     launch, stream = phased.attribution.launch, phased.trace.ops["stream_id"].to_numpy()
-    return (launch[last] == launch[ops]) & (stream[last] != stream[ops])
+    held = launch >= 0
+    many = np.bincount(launch[held], minlength=1) > 1
+    rows = np.flatnonzero(held & phased.collected & np.append(many, False)[launch])
+    if not rows.size:
+        return np.zeros(ops.size, bool)
+    # One lane a launch: the ops of a replay that end at an instant lie side by side, by stream.
+    packing = Packing.covering(many.size, (phased.ops.end_ns[rows], gaps.start_ns))
+    key = packing.key(launch[rows], phased.ops.end_ns[rows])
+    order = np.lexsort((stream[rows], key))
+    key, streams = key[order], stream[rows][order]
+    wanted = packing.key(launch[ops], gaps.start_ns)
+    first, after = np.searchsorted(key, wanted, "left"), np.searchsorted(key, wanted, "right")
+    lowest = streams[np.minimum(first, key.size - 1)]
+    highest = streams[np.maximum(after - 1, 0)]
+    return (after > first) & ((lowest != stream[ops]) | (highest != stream[ops]))

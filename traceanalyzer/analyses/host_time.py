@@ -48,15 +48,20 @@ class HostWork:
     cycles: Cycles
 
 
-def host_work(spans: Spans) -> HostWork:
-    """Cut the threads' time by innermost phase range and find the cycles."""
+def host_work(spans: Spans, closed: NDArray[np.bool_]) -> HostWork:
+    """Cut the threads' time by innermost phase range and find the cycles.
+
+    Args:
+        spans: Meaning of the ranges.
+        closed: Whether the capture states the end of each.
+    """
     rows = spans.rows(spans.phase >= 0)
     threads, lane = np.unique(spans.intervals.lane[rows], return_inverse=True)
     ranges = replace(spans.intervals.take(rows), lane=lane)
     pieces = _elementary(ranges)
     found = Containers(ranges).innermost(pieces)
     held = found >= 0
-    cycles = _cycles(spans, rows, ranges)
+    cycles = _cycles(spans, rows, ranges, closed[rows])
     return HostWork(threads, pieces.take(held), spans.phase[rows][found[held]], cycles)
 
 
@@ -96,13 +101,21 @@ def _elementary(ranges: Intervals) -> Intervals:
     return pieces.take(packing.lane(keys[1:]) == pieces.lane)
 
 
-def _cycles(spans: Spans, rows: NDArray[np.int64], ranges: Intervals) -> Cycles:
+def _cycles(
+    spans: Spans, rows: NDArray[np.int64], ranges: Intervals, closed: NDArray[np.bool_]
+) -> Cycles:
     """Cycles by lane and start; `ranges` are the phase ranges at `rows`, on dense lanes."""
     forward = forward_of_span(spans)[rows]
     first = np.flatnonzero(forward == rows)  # ranges that are a forward, not a part of one
     first = first[np.lexsort((ranges.start_ns[first], ranges.lane[first]))]
     cycles = between_forwards(ranges.take(first), rows[first], ranges)
-    prefill = np.zeros(first.size, bool)
-    hit = cycles.at(ranges.take(is_prefill_span(spans)[rows]))
-    prefill[hit[hit >= 0]] = True
-    return with_states(cycles, spans, prefill, np.zeros(first.size, bool))
+    prefill = _holding(cycles, ranges.take(is_prefill_span(spans)[rows]))
+    return with_states(cycles, spans, prefill, _holding(cycles, ranges.take(~closed)))
+
+
+def _holding(cycles: Cycles, ranges: Intervals) -> NDArray[np.bool_]:
+    """Which cycles one of the ranges begins in."""
+    held = np.zeros(cycles.spans.size, bool)
+    hit = cycles.at(ranges)
+    held[hit[hit >= 0]] = True
+    return held

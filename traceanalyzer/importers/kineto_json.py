@@ -25,7 +25,9 @@ from traceanalyzer.importers.kineto_text import TraceText, find_opening, repaire
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-PIECE_BYTES = 4 << 20  # larger pieces decode no faster and hold more memory
+# What a piece decodes to stays in the processor's cache: of a 100 MB trace, pieces of 4 MB took
+# 1.6 times the CPU time.
+PIECE_BYTES = 1 << 18
 EXPORT_AGAIN: Final = (
     "Expected what torch.profiler's export_chrome_trace wrote (.json or .json.gz): "
     "export the trace again, and copy it only when it is complete."

@@ -85,6 +85,21 @@ def launches_of_ops(trace: Trace) -> NDArray[np.int64]:
     return np.where(wants & (key[place] == wanted), rows[place], -1)
 
 
+def has_ops(trace: Trace, launches: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether any op carries the id of each launch, be it the first row of that id or another."""
+    ids = trace.launches[launches].select("process", "correlation_id")
+    if not ids.height:
+        return np.zeros(0, bool)
+    known = trace.ops.select("process", "correlation_id", found=pl.lit(True)).unique()
+    return (
+        ids.join(known, on=["process", "correlation_id"], how="left", maintain_order="left")[
+            "found"
+        ]
+        .fill_null(False)
+        .to_numpy()
+    )
+
+
 def _id_bits(*ids: pl.Series) -> int:
     return max(1, *(int(series.max() or 0).bit_length() for series in ids))  # type: ignore[arg-type]
 

@@ -12,8 +12,8 @@ import numpy as np
 import polars as pl
 
 from traceanalyzer.intervals import Containers, Intervals, Packing
-from traceanalyzer.phases.attribution import ranges_of_launches
-from traceanalyzer.phases.rules import has_prefill, has_target_forward
+from traceanalyzer.phases.attribution import has_ops, ranges_of_launches
+from traceanalyzer.phases.rules import is_prompt_work
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -80,7 +80,7 @@ def find_cycles(sources: CycleSources) -> Cycles:
     borders = _first_ops(sources, forward)
     starts = Intervals(*(borders[name].to_numpy() for name in ("lane", "start_ns", "start_ns")))
     cycles = between_forwards(starts, borders["forward"].to_numpy(), _phase_work(sources))
-    cycle = cycles.at(sources.ops)
+    cycle = np.where(sources.collected, cycles.at(sources.ops), -1)
     prefill = _marked(cycle, _in_spans(sources, is_prefill_span(sources.spans)), cycles.spans.size)
     return with_states(cycles, sources.spans, prefill, _incomplete(sources, cycles, cycle))
 
@@ -166,7 +166,7 @@ def _phase_work(sources: CycleSources) -> Intervals:
 
 def is_prefill_span(spans: Spans) -> NDArray[np.bool_]:
     """Ranges of prompt work that are no target forward of their own."""
-    codes = [has_prefill(phase) and not has_target_forward(phase) for phase in spans.phases]
+    codes = [is_prompt_work(phase) for phase in spans.phases]
     return np.append(codes, False).astype(bool)[spans.phase]
 
 
@@ -187,25 +187,44 @@ def _incomplete(
     sources: CycleSources, cycles: Cycles, cycle: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
     """Which cycles lack rows: an unclosed range, an op without launch, a launch without op."""
-    incomplete = _marked(cycle, sources.attribution.launch < 0, cycles.spans.size)
-    incomplete |= ~sources.trace.ranges["closed"].to_numpy()[cycles.forward]
-    span = sources.attribution.span
-    placed = (span >= 0) & (cycle >= 0)
-    cycle_of_span = np.full(sources.spans.phase.size + 1, -1, np.int64)
-    cycle_of_span[span[placed]] = cycle[placed]
-    lost = cycle_of_span[_spans_with_lost_ops(sources)]
-    incomplete[lost[lost >= 0]] = True
-    return incomplete
+    size = cycles.spans.size
+    unclosed = ~sources.trace.ranges["closed"].to_numpy()
+    lost = np.zeros(sources.spans.phase.size, bool)
+    lost[_spans_with_lost_ops(sources)] = True
+    incomplete = _marked(cycle, sources.attribution.launch < 0, size)
+    incomplete |= _marked(cycle, _in_spans(sources, unclosed | lost), size)
+    incomplete |= unclosed[cycles.forward]
+    placed = np.zeros(lost.size + 1, bool)
+    placed[sources.attribution.span[cycle >= 0]] = True
+    return incomplete | _launched_after(sources.spans, cycles, np.flatnonzero(lost & ~placed[:-1]))
+
+
+def _launched_after(spans: Spans, cycles: Cycles, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """The cycles whose forward was launched last before each range that left no op at all."""
+    forwards = np.unique(cycles.forward)
+    if not rows.size or not forwards.size:
+        return np.zeros(cycles.spans.size, bool)
+    known, lost = spans.intervals.take(forwards), spans.intervals.take(rows)
+    lanes = 1 + int(max(known.lane.max(), lost.lane.max()))
+    packing = Packing.covering(lanes, (known.start_ns, lost.start_ns))
+    keys = packing.key(known.lane, known.start_ns)
+    order = np.argsort(keys)
+    place = np.searchsorted(keys[order], packing.key(lost.lane, lost.start_ns), "right") - 1
+    before = order[np.maximum(place, 0)]
+    held = (place >= 0) & (known.lane[before] == lost.lane)
+    return np.isin(cycles.forward, forwards[before[held]])
 
 
 def _spans_with_lost_ops(sources: CycleSources) -> NDArray[np.int64]:
     """Phase ranges in which a call that launches work has left no op."""
     trace, spans = sources.trace, sources.spans
+    if not trace.launches.height:
+        return np.zeros(0, np.int64)
     works = trace.names.select(pl.col("text").str.contains(_LAUNCHES_WORK)).to_series().to_numpy()
-    lost = works[trace.launches["name"].to_numpy()] if trace.launches.height else np.zeros(0, bool)
+    lost = works[trace.launches["name"].to_numpy()]
     launched = sources.attribution.launch
     lost[launched[launched >= 0]] = False
-    found = ranges_of_launches(
-        trace, np.flatnonzero(lost), spans.intervals, spans.rows(spans.phase >= 0)
-    )
+    rows = np.flatnonzero(lost)
+    rows = rows[~has_ops(trace, rows)]
+    found = ranges_of_launches(trace, rows, spans.intervals, spans.rows(spans.phase >= 0))
     return np.unique(found[found >= 0])

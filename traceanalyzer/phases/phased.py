@@ -61,8 +61,8 @@ def settle_phases(trace: Trace, rules: Rules) -> PhasedTrace:
     attribution = attribute_ops(trace, spans)
     ranks = find_ranks(trace)
     start, end = trace.ops["start_ns"].to_numpy(), trace.ops["end_ns"].to_numpy()
-    ops = Intervals(ranks.lane_of_op, start, end)
     collected = (start != 0) | (end != 0)
+    ops = Intervals(ranks.lane_of_op, *_without_zeros(start, end, collected))
     sources = CycleSources(trace, spans, attribution, ranks, ops, collected)
     cycles = find_cycles(sources)
     cycle = np.where(collected, cycles.at(ops), -1)
@@ -73,6 +73,19 @@ def settle_phases(trace: Trace, rules: Rules) -> PhasedTrace:
     return PhasedTrace(
         trace, spans, attribution, ranks, ops, collected, labels, label, cycles, cycle
     )
+
+
+def _without_zeros(
+    start: NDArray[np.int64], end: NDArray[np.int64], collected: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Times in which ops that were not collected stand empty at the first one's start.
+
+    Left at zero they would stretch a recording on UTC time over 50 years.
+    """
+    if collected.all() or not collected.any():
+        return start, end
+    first = start[collected].min()
+    return np.where(collected, start, first), np.where(collected, end, first)
 
 
 def _launched_in_cycle_range(

@@ -95,6 +95,11 @@ def has_prefill(phase: str) -> bool:
     return not PROMPT_WORK.isdisjoint(parse_phase(phase))
 
 
+def is_prompt_work(phase: str) -> bool:
+    """Whether a phase is work over prompt tokens alone; "other" and "unattributed" are not."""
+    return phase not in LEFTOVERS and has_prefill(phase) and not has_target_forward(phase)
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """What ranges of some names mean.

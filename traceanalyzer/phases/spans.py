@@ -130,8 +130,8 @@ def _with_decode_loops_as_cycles(spans: Spans) -> Spans:
     ]
     loops = spans.rows(spans.phase == decode)
     parts = spans.rows(np.isin(spans.phase, inside))
-    found = Containers(spans.intervals.take(loops)).innermost(spans.intervals.take(parts))
-    around = loops[np.unique(found[found >= 0])]
+    _, found = Containers(spans.intervals.take(loops)).all_of(spans.intervals.take(parts))
+    around = loops[np.unique(found)]
     if not around.size:
         return spans
     phase, is_cycle = spans.phase.copy(), spans.is_cycle.copy()

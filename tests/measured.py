@@ -1,0 +1,122 @@
+"""The fast path's tables of one trace, without the Report around them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tests.strategies import RULES
+from traceanalyzer.analyses.gaps import CAUSES, explain_gaps
+from traceanalyzer.analyses.phase_time import cycle_time, phase_segments
+from traceanalyzer.phases.cycles import STATES
+from traceanalyzer.phases.phased import settle_phases
+from traceanalyzer.pipeline import AnalysisOptions
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from traceanalyzer.analyses.phase_time import CycleTime
+    from traceanalyzer.intervals import Segments
+    from traceanalyzer.phases.phased import PhasedTrace
+    from traceanalyzer.phases.rules import Rules
+    from traceanalyzer.trace import Trace
+
+
+@dataclass
+class Measured:
+    """Steps of the pipeline, each run when it is asked for."""
+
+    trace: Trace
+    rules: Rules = RULES
+
+    @cached_property
+    def phased(self) -> PhasedTrace:
+        return settle_phases(self.trace, self.rules)
+
+    @cached_property
+    def segments(self) -> Segments:
+        work = np.flatnonzero(self.phased.collected)
+        return phase_segments(
+            self.phased.ops.take(work), self.phased.label[work], self.phased.cycles
+        )
+
+    @cached_property
+    def gaps(self) -> pl.DataFrame:
+        return explain_gaps(self.phased, self.segments)
+
+    @cached_property
+    def time(self) -> CycleTime:
+        shape = len(self.phased.labels), len(CAUSES)
+        return cycle_time(self.phased.cycles, self.segments, self.gaps, shape)
+
+    def labels(self) -> list[str]:
+        """Phase of each op."""
+        return [self.phased.labels[code] for code in self.phased.label]
+
+    def cycles(self) -> list[tuple[int, int, int, int, str]]:
+        """Lane, start, end, row of the forward and state of each cycle."""
+        cycles = self.phased.cycles
+        spans = cycles.spans
+        columns = (spans.lane, spans.start_ns, spans.end_ns, cycles.forward)
+        return [
+            (*numbers, STATES[state])
+            for *numbers, state in zip(
+                *(column.tolist() for column in columns), cycles.state.tolist(), strict=True
+            )
+        ]
+
+    def windows(self, cycle: int) -> dict[str, int]:
+        """Windows of one cycle, without empty ones."""
+        values = zip(self.phased.labels, self.time.window[cycle].tolist(), strict=True)
+        return {label: ns for label, ns in values if ns}
+
+    def gaps_in(self, cycle: int) -> dict[tuple[str, str], int]:
+        """Gaps of one cycle by phase and cause, without empty ones."""
+        return self._by_cause(self.time.gap[cycle])
+
+    def gaps_of(self, lane: int) -> dict[tuple[str, str], int]:
+        """Gaps of one lane over the whole trace by phase and cause, without empty ones."""
+        found: dict[tuple[str, str], int] = {}
+        for row in self.gaps.rows(named=True):
+            if row["lane"] == lane and row["ns"]:
+                key = self.phased.labels[row["label"]], CAUSES[row["cause"]]
+                found[key] = found.get(key, 0) + row["ns"]
+        return found
+
+    def by_lane_and_phase(self, table: pl.DataFrame) -> dict[tuple[int, str], dict[str, int]]:
+        """A table with the columns lane and label as a dict of its other columns."""
+        return {
+            (row.pop("lane"), self.phased.labels[row.pop("label")]): row
+            for row in table.rows(named=True)
+        }
+
+    def _by_cause(self, table: Any) -> dict[tuple[str, str], int]:
+        return {
+            (label, cause): int(table[row, column])
+            for row, label in enumerate(self.phased.labels)
+            for column, cause in enumerate(CAUSES)
+            if table[row, column]
+        }
+
+
+class RuledOptions(AnalysisOptions):
+    """Options with rules of their own instead of a file."""
+
+    def __init__(self, rules: Rules) -> None:
+        super().__init__()
+        object.__setattr__(self, "own", rules)
+
+    def rules(self) -> Rules:
+        rules: Rules = vars(self)["own"]
+        return rules
+
+
+FIXED = RuledOptions(RULES)
+
+
+def none_if_negative(values: Any) -> list[int | None]:
+    """Row numbers, -1 read as none."""
+    return [None if value < 0 else int(value) for value in values]

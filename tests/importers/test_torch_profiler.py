@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.trace import Trace
 
-# ---------------------------------------------------------------------------------------------
 # Writing: JSON whose numbers are given as text, in layouts that recorders and tools produce.
 
 
@@ -103,7 +102,6 @@ LAYOUTS: dict[str, Callable[[Mapping[str, Any], Events], str]] = {
 }
 
 
-# ---------------------------------------------------------------------------------------------
 # Reading, plainly: what the importer must say of well-formed text.
 
 _KINDS = {
@@ -209,10 +207,6 @@ def noted(trace: Trace, words: str) -> int:
     return sum(number for text, number in diagnostics(trace).items() if words in text)
 
 
-# ---------------------------------------------------------------------------------------------
-# Small traces.
-
-
 def span(category: str, start: object, duration: object, /, **more: Any) -> dict[str, Any]:
     """One complete event."""
     event = {"ph": "X", "cat": category, "name": f"a {category}", "pid": 7, "tid": 70}
@@ -252,10 +246,6 @@ def _reading(tmp_path: Path) -> Callable[..., Trace]:
 def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kineto_json, "HEAD_BYTES", 300)
     monkeypatch.setattr(kineto_json, "PIECE_BYTES", 600)
-
-
-# ---------------------------------------------------------------------------------------------
-# Real traces.
 
 
 def _real_traces() -> list[Path]:
@@ -364,9 +354,6 @@ def is_beginning(part: Mapping[str, Sequence[Any]], whole: Mapping[str, Sequence
     return all(list(rows) == list(whole[table])[: len(rows)] for table, rows in part.items())
 
 
-# ---------------------------------------------------------------------------------------------
-# Any layout, any strings, any cut.
-
 _FRAGMENTS = (
     "},{",
     "}, {",
@@ -474,7 +461,7 @@ def _restored_pieces() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_pieces")
-@examples(1.0)
+@examples(0.5)
 @given(events=_events(), layout=st.sampled_from(sorted(LAYOUTS)), piece=st.integers(1, 3000))
 def test_any_layout_and_any_piece_size_give_the_rows_of_the_text(
     scratch: Path, events: Events, layout: str, piece: int
@@ -505,7 +492,7 @@ def test_layouts_and_piece_sizes_leave_no_mark_on_the_tables(
 
 
 @pytest.mark.usefixtures("_pieces")
-@examples(1.0)
+@examples(0.5)
 @given(
     events=_events(),
     layout=st.sampled_from(sorted(LAYOUTS)),
@@ -547,7 +534,7 @@ _HOSTILE = (
 
 
 @pytest.mark.usefixtures("_pieces")
-@examples(1.0)
+@examples(0.5)
 @given(
     events=_events(),
     layout=st.sampled_from(sorted(LAYOUTS)),
@@ -622,7 +609,7 @@ def test_metadata_around_the_events_may_be_large(reading: Callable[..., Trace]) 
 
 @pytest.mark.usefixtures("small_pieces")
 def test_one_event_may_be_larger_than_a_piece(reading: Callable[..., Trace]) -> None:
-    large = kernel(2, junk=[{"ph": "X", "n": n} for n in range(20_000)])
+    large = kernel(2, junk=[{"ph": "X", "n": n} for n in range(2_000)])
     for write in LAYOUTS.values():
         trace = reading(write({}, [kernel(1), large, kernel(3)]))
         assert trace.ops["start_ns"].to_list() == [1000, 2000, 3000]
@@ -640,15 +627,28 @@ def test_a_byte_order_mark_and_several_gzip_members_are_read(
     assert content(reading(gzip.compress(text) + bytes(512))) == plain
 
 
+def test_text_is_handed_out_in_the_lengths_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "trace"
+    for data in (b"\xef\xbb\xbf0123456789", gzip.compress(b"\xef\xbb\xbf0123456789")):
+        path.write_bytes(data)
+        with TraceText(path) as text:
+            assert [text.read(4) for _ in range(4)] == [b"0123", b"4567", b"89", b""]
+
+
+@pytest.mark.parametrize("start", ["5", "6869181217913.045", "1712195495506161.234"])
+def test_usual_events_are_decoded_in_pieces_not_one_by_one(
+    start: str, small_pieces: None, reading: Callable[..., Trace], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kineto_json, "_ONE_EVENT", None)
+    for write in LAYOUTS.values():
+        assert reading(write(_METADATA, [kernel(start)] * 50)).ops.height == 50
+
+
 def test_a_bare_array_needs_no_closing_bracket(reading: Callable[..., Trace]) -> None:
     text = written([kernel(1), kernel(2)])
     assert content(reading(text)) == content(reading(text[:-1]))
     assert not diagnostics(reading(text))
     assert noted(reading(text[:-1]), "breaks off") == 1
-
-
-# ---------------------------------------------------------------------------------------------
-# Times.
 
 
 @examples(0.5)
@@ -717,6 +717,8 @@ def test_time_zero_is_the_base_else_1970_where_times_are_absolute(
     assert reading(relative, baseTimeNanoseconds=base).files["start_utc_ns"].to_list() == [base]
     after = LAYOUTS["events first"]({"baseTimeNanoseconds": base}, relative)
     assert reading(after).files["start_utc_ns"].to_list() == [base]
+    both = reading(absolute, baseTimeNanoseconds=5)
+    assert both.files["start_utc_ns"].to_list() == [5]
     assert reading(absolute).files["start_utc_ns"].to_list() == [0]
     assert reading(relative).files["start_utc_ns"].to_list() == [None]
 
@@ -729,7 +731,6 @@ def test_an_op_that_was_not_collected_is_kept_and_bounds_nothing(
     assert trace.files["duration_ns"].to_list() == [5000]
 
 
-# ---------------------------------------------------------------------------------------------
 # Odd events: each costs no more than itself, and is told.
 
 
@@ -788,11 +789,19 @@ def test_an_odd_event_costs_only_itself(
 
 def test_what_an_odd_op_still_says_is_kept(reading: Callable[..., Trace]) -> None:
     untold = {**kernel(5), "args": {}, "pid": "3", "tid": "stream 9"}
-    trace = reading([kernel(1), untold, kernel(5, correlation=0), kernel(5, -3)])
-    assert trace.ops["device_id"].to_list() == [0, 3, 0, 0]
-    assert trace.ops["stream_id"].to_list() == [7, 9, 7, 7]
-    assert trace.ops["correlation_id"].to_list() == [1, None, None, 1]
-    assert trace.ops["end_ns"].to_list() == [2000, 6000, 6000, 5000]
+    texts = {"graph id": "4", "graph node id": 5.0}
+    as_text = kernel(5, correlation="8", device="2", stream="6", **texts)
+    events = [kernel(1), untold, kernel(5, correlation=0), kernel(5, -3), as_text]
+    rows = [
+        (1000, 2000, 0, 7, 1, None, None),
+        (5000, 6000, 3, 9, None, None, None),
+        (5000, 6000, 0, 7, None, None, None),
+        (5000, 5000, 0, 7, 1, None, None),
+        (5000, 6000, 2, 6, 8, 4, 5),
+    ]
+    places = ["start_ns", "end_ns", "device_id", "stream_id", "correlation_id"]
+    ops = reading(events).ops.select(*places, "graph_id", "graph_node_id")
+    assert ops.rows() == rows
 
 
 @pytest.mark.parametrize(
@@ -852,10 +861,6 @@ def test_an_unescaped_quote_loses_no_event_before_it(reading: Callable[..., Trac
     trace = reading("[" + ", ".join(events) + "]")
     assert trace.ops["start_ns"].to_list()[:100] == [n * 1000 for n in range(1, 101)]
     assert noted(trace, "")
-
-
-# ---------------------------------------------------------------------------------------------
-# What each table holds.
 
 
 def test_categories_land_in_their_tables(reading: Callable[..., Trace]) -> None:
@@ -1005,10 +1010,6 @@ def test_progress_grows_to_the_end(tmp_path: Path, small_pieces: None) -> None:
         assert len(shares) > 3
         assert all(0.0 <= before <= after <= 1.0 for before, after in pairwise(shares))
         assert shares[-1] == 1.0
-
-
-# ---------------------------------------------------------------------------------------------
-# What is no trace.
 
 
 @pytest.mark.parametrize(

@@ -109,9 +109,11 @@ def _environment(keep: tuple[str, ...], *, all_env: bool, hooks: bool) -> dict[s
     from traceanalyzer.capture.environment import filtered_environment
 
     environment = dict(os.environ) if all_env else filtered_environment(os.environ, keep)
-    if hooks:
-        environment["NVTX_HOOKS"] = "1"
-    return environment
+    if not hooks:
+        return environment
+    from nvtx_hooks.__main__ import hooked_environment
+
+    return hooked_environment(environment)
 
 
 def _check_program(program: str, environment: dict[str, str]) -> None:

@@ -14,13 +14,17 @@ PYTHONS := python3 python3.15 python3.14 python3.13 python3.12 python3.11
 PYTHON ?= $(shell for python in $(PYTHONS); do \
 	$$python -c '$(USABLE)' 2>/dev/null && { command -v $$python; break; }; done)
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint engine-check clean
 
 demo: $(READY)
 	$(BIN)/traceanalyzer report $(SAMPLE)
 
 test: lint
 	$(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
+
+# Real engines under nsys: 10 minutes to install them once, 15 to run them; not part of `test`.
+engine-check: $(READY)
+	$(BIN)/python benchmarks/engine_check/check.py $(CASES)
 
 lint: $(READY)
 	$(BIN)/ruff check

@@ -190,9 +190,8 @@ def _replay(rng: random.Random) -> Call:
 def _around(name: str, *inside: Token, step_ns: int, early: bool = False) -> list[Token]:
     """A range around tokens; an early one closes halfway through its last call."""
     last = inside[-1]
-    halfway = early and isinstance(last, Call) and last.duration_ns > 1
-    close = Close(step_ns=-(last.duration_ns // 2) if halfway else step_ns)
-    return [Open(name, step_ns=step_ns), *inside, close]
+    half = last.duration_ns // 2 if early and isinstance(last, Call) else 0
+    return [Open(name, step_ns=step_ns), *inside, Close(step_ns=-half if half else step_ns)]
 
 
 def _round(rng: random.Random) -> list[Token]:
@@ -216,7 +215,8 @@ def _round(rng: random.Random) -> list[Token]:
                 (),
                 (extra(rng),),
                 (Open("draft_extend"), call, Close()),
-                (Open("prefill"), call, Close()),
+                *[(Open("prefill"), call, Close())] * 2,
+                (Open("verify", style="start_end"), call, Close(by="other")),
                 (Open("draft"), Open(rng.choice(INFERRED_NAMES)), call, Close(), Close()),
             )
         ),

@@ -66,7 +66,7 @@ def test_windows_never_let_nsys_kill_the_program() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "time", "time:", "time:x:1", "time:1:0", "time:-1", "nvtx:", "all:1"]
+    "text", ["", "time", "time:", "time:x:1", "time:1:0", "time:-1", "nvtx:", "all:1", "until:"]
 )
 def test_a_window_that_means_nothing_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="no capture window"):
@@ -76,3 +76,8 @@ def test_a_window_that_means_nothing_is_refused(text: str) -> None:
 def test_a_window_by_the_clock_may_be_open_ended() -> None:
     assert Window.parse("time:30") == Window("time", 30.0, None)
     assert Window.parse("time:30:5") == Window("time", 30.0, 5.0)
+
+
+def test_a_window_until_a_file_is_written_needs_nothing_of_nsys() -> None:
+    assert Window.parse("until:/r/done") == Window("until", file=Path("/r/done"))
+    assert line(OLD, "until:/r/done") == line(OLD)

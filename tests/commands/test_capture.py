@@ -7,14 +7,11 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.harness import REPOSITORY, needs_nsys, run_cli
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # Newer nvtx makes dummy domains under the nsys that Debian ships; plain C API ranges do not.
 PROGRAM = """
@@ -75,6 +72,24 @@ def test_a_window_by_the_clock_ends_a_server(program: Path, tmp_path: Path) -> N
     assert done.exit_code == 0, done.stderr
     assert "verify cycles" in done.stdout
     assert time.monotonic() - begun < 120
+
+
+IGNORES_SIGTERM = """
+import os, pathlib, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+pathlib.Path(sys.argv[1]).write_text(str(os.getpid()))
+time.sleep(1000)
+"""
+
+
+@needs_nsys
+def test_a_program_that_ignores_the_end_is_not_left_behind(tmp_path: Path) -> None:
+    stubborn, told = tmp_path / "stubborn.py", tmp_path / "pid"
+    stubborn.write_text(IGNORES_SIGTERM)
+    window = ("--window", f"until:{told}")
+    run_cli(*capture(tmp_path, *window, "--", sys.executable, stubborn, told))
+    status = Path(f"/proc/{told.read_text()}/stat")
+    assert not status.exists() or ") Z " in status.read_text()
 
 
 KILLS_ITS_WORKER = """

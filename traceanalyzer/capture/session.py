@@ -6,13 +6,14 @@ collected lose their buffers, and their rank is then missing in the report.
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from traceanalyzer.capture.process_groups import groups_below, living, signal_groups
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -74,15 +75,19 @@ class Session:
         return Ended(self.process.returncode, interrupted=False)
 
     def _end(self) -> None:
-        """Stop collection, then the program."""
+        """Stop collection, then the program and what it started; nsys ends by itself after."""
+        own = self.process.pid  # it leads its group
+        program = groups_below(own) - {own}
         try:
             self.stop_collection()
-            self._signal(signal.SIGTERM)
-            self._wait(_SECONDS_TO_END)
+            signal_groups(program, signal.SIGTERM)
+            self._wait(program, _SECONDS_TO_END)
+            signal_groups(living(program), signal.SIGKILL)
+            # An nsys that is killed leaves its agent's semaphores in the way of the next one.
+            self._wait({own}, _SECONDS_TO_END)
         finally:
-            if self.process.poll() is None:
-                self._signal(signal.SIGKILL)
-                self.process.wait()
+            signal_groups(living({own, *program}), signal.SIGKILL)
+            self.process.wait()
 
     def stop_collection(self) -> None:
         """Write the report while the program goes on; nothing happens when it was stopped."""
@@ -97,11 +102,7 @@ class Session:
                 start_new_session=True,
             )
 
-    def _wait(self, seconds: float) -> None:
+    def _wait(self, groups: set[int], seconds: float) -> None:
         deadline = time.monotonic() + seconds
-        while self.process.poll() is None and time.monotonic() < deadline:
+        while living(groups) and time.monotonic() < deadline:
             time.sleep(_POLL_S)
-
-    def _signal(self, number: signal.Signals) -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(self.process.pid, number)

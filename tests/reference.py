@@ -455,10 +455,14 @@ class Reference:
         cause = self._cause(ender, idle_since)
         yield Piece(lane, *when, phases, cycle, self.label[ender], cause)
 
-    def _precedence(self, op: int) -> tuple[int, list[int], float, int]:
-        """Which op ends a gap: the first to start; then by phase, by launch time, by row."""
+    def _precedence(self, op: int) -> tuple[int, list[int], int, int]:
+        """Which op ends a gap: the first to start; then by phase, by launch time, by row.
+
+        An op without launch counts as launched first.
+        """
         launch = self.launch[op]
-        called = float("-inf") if launch is None else self.launches[launch]["start_ns"]
+        calls = self.launches if launch is None else [self.launches[launch]]
+        called = min((call["start_ns"] for call in calls), default=0)
         return self.ops[op]["start_ns"], canonical(self.label[op]), called, op
 
     def _cause(self, op: int, idle_since_ns: int) -> str:
@@ -776,7 +780,11 @@ class HostReference:
             return "warm_up"
         if flags & {"dummy", "idle"}:
             return "dummy"
-        if last or not reference.ranges[cycle.forward]["closed"]:
+        unclosed = [row for row in own if not reference.ranges[row]["closed"]]
+        if last or any(
+            row == cycle.forward or cycle.holds(cycle.lane, reference.ranges[row]["start_ns"])
+            for row in unclosed
+        ):
             return "edge"
         prompt = any(
             is_prompt(reference.phase[row])

@@ -141,6 +141,16 @@ def test_earliest_at_finds_the_next_to_start(
         assert later[row] == min(later.values()) if later else row == -1
 
 
+@pytest.mark.parametrize("count", [4, 40, 400])
+def test_of_equals_the_first_row_is_taken_whatever_sort_this_machine_has(count: int) -> None:
+    rows = [(0, start, start + 1) for start in (row * 7 % 5 for row in range(count))]
+    at = [(0, 0, start) for start in sorted({start for _, start, _ in rows})]
+    found = earliest_at(intervals(rows), ints([0] * count), intervals(at))
+    assert found.tolist() == [
+        min(row for row, (_, start, _) in enumerate(rows) if start == instant) for *_, instant in at
+    ]
+
+
 def containers_of(rows: Sequence[Row], inner: Row) -> list[int]:
     """Rows that contain one interval, innermost first."""
     lane, start, end = inner

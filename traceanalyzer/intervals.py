@@ -223,7 +223,7 @@ def earliest_at(intervals: Intervals, rank: Int64s, at: Intervals) -> Int64s:
     lanes = max(_lanes(intervals), _lanes(at))
     packing = Packing.covering(lanes, (intervals.start_ns, at.end_ns))
     key = packing.key(intervals.lane, intervals.start_ns)[rows]
-    order = np.argsort(key)
+    order = np.argsort(key, kind="stable")  # of equals the lower row comes first
     key, rows = key[order], rows[order]
     first = np.searchsorted(key, packing.key(at.lane, at.end_ns), side="left")
     found = first < key.size

@@ -64,6 +64,10 @@ def test_a_whole_graph_row_is_known_by_its_graph(column: str) -> None:
     assert buckets(rows) == [0, 1, 0]
 
 
+def test_a_whole_graph_row_without_ids_is_a_graph_all_the_same() -> None:
+    assert buckets([[{"kind": "graph"}], [{}], [{"kind": "graph"}]]) == [0, 1, 0]
+
+
 def test_of_several_graphs_in_one_forward_the_order_does_not_matter() -> None:
     one, other = ({"kind": "graph", "graph_exec_id": graph} for graph in (8, 9))
     assert buckets([[one, other], [other, one], [one]]) == [0, 0, 1]

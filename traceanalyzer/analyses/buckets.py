@@ -161,7 +161,8 @@ def _replayed_graphs(phased: PhasedTrace) -> pl.DataFrame:
     )
     return of_graph.group_by("cycle").agg(
         identity=pl.coalesce(
-            *(_set_of(column) for column in ("graph_exec_id", "graph_id", "graph_node_id"))
+            *(_set_of(column) for column in ("graph_exec_id", "graph_id", "graph_node_id")),
+            pl.lit(0, pl.UInt64),  # a replay whose ids the capture lacks is one all the same
         ),
         nodes=pl.col("graph_node_id").count().cast(pl.Int64),
     )

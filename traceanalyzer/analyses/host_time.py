@@ -110,7 +110,8 @@ def _cycles(
     first = first[np.lexsort((ranges.start_ns[first], ranges.lane[first]))]
     cycles = between_forwards(ranges.take(first), rows[first], ranges)
     prefill = _holding(cycles, ranges.take(is_prefill_span(spans)[rows]))
-    return with_states(cycles, spans, prefill, _holding(cycles, ranges.take(~closed)))
+    unclosed = _holding(cycles, ranges.take(~closed)) | ~closed[first]
+    return with_states(cycles, spans, prefill, unclosed)
 
 
 def _holding(cycles: Cycles, ranges: Intervals) -> NDArray[np.bool_]:

@@ -27,8 +27,7 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(str(FAKE_TORCH))
     import torch
 
-    yield torch
-    del sys.modules["torch"]
+    return torch
 
 
 class Number(IntEnum):

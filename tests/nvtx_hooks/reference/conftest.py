@@ -19,6 +19,11 @@ TRAINING = {"training-steps": 45, "hidden-size": 64, "layers": 3}
 """Of `trained`, as options of the command line."""
 
 
+@pytest.fixture(autouse=True)
+def real_engines_hidden() -> None:
+    """Nothing: these tests are of the real PyTorch."""
+
+
 @pytest.fixture(scope="session", autouse=True)
 def one_thread() -> Iterator[None]:
     """Bitwise the same sums on any machine, and no contention between test processes."""

@@ -206,6 +206,22 @@ def sweep(intervals: Intervals, label: Int64s, cuts: Intervals) -> Segments:
     )
 
 
+def joined_segments(parts: Sequence[Segments]) -> Segments:
+    """Segments of several lanes, one part after another."""
+    if not parts:
+        nothing = np.zeros(0, np.int64)
+        return Segments(Intervals(nothing, nothing, nothing), nothing)
+    spans = [part.spans for part in parts]
+    return Segments(
+        Intervals(
+            np.concatenate([each.lane for each in spans]),
+            np.concatenate([each.start_ns for each in spans]),
+            np.concatenate([each.end_ns for each in spans]),
+        ),
+        np.concatenate([part.active for part in parts]),
+    )
+
+
 def earliest_at(intervals: Intervals, rank: Int64s, at: Intervals) -> Int64s:
     """The interval that starts first at or after an instant of its lane.
 

@@ -149,9 +149,9 @@ def test_install_never_raises(
     assert not nvtx_hooks.status().installed
 
 
-def run_python(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def run_python(program: str, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)],
+        [sys.executable, *options, "-c", textwrap.dedent(program)],
         env={"PYTHONPATH": str(REPOSITORY), "PATH": "", **environment},
         capture_output=True,
         text=True,
@@ -169,6 +169,7 @@ def test_importing_the_package_does_nothing() -> None:
         assert list(sys.meta_path) == before[0]
         print(sorted(set(sys.modules) - before[1]))
         """,
+        "-S",  # an installed start-up file would have started the hooks by now
         NVTX_HOOKS="1",
     )
     assert done.stdout.strip() == "['__future__', 'nvtx_hooks']"

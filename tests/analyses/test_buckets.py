@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from traceanalyzer.trace import Trace
 
 
-@examples(0.2)
+@examples(0.15)
 @given(gpu_traces())
 def test_cycles_share_a_bucket_exactly_when_they_have_one_shape(trace: Trace) -> None:
     reference = Reference(trace, MEANINGS)
@@ -64,8 +64,17 @@ def test_a_whole_graph_row_is_known_by_its_graph(column: str) -> None:
     assert buckets(rows) == [0, 1, 0]
 
 
+def test_a_graph_and_a_node_that_share_a_number_are_not_the_same() -> None:
+    assert buckets([[{"graph_node_id": 7, "graph_id": 1}], nodes(1)]) == [0, 1]
+
+
 def test_a_whole_graph_row_without_ids_is_a_graph_all_the_same() -> None:
     assert buckets([[{"kind": "graph"}], [{}], [{"kind": "graph"}]]) == [0, 1, 0]
+
+
+@pytest.mark.parametrize("column", ["graph_id", "graph_exec_id"])
+def test_ids_of_one_number_and_different_kinds_are_different_graphs(column: str) -> None:
+    assert buckets([[{"kind": "graph", column: 1}], nodes(1)]) == [0, 1]
 
 
 def test_of_several_graphs_in_one_forward_the_order_does_not_matter() -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from traceanalyzer.trace import Trace
 
 _EAGER: Final = "no graph"
+_IDENTITIES: Final = ("graph_exec_id", "graph_id", "graph_node_id")  # the surest first
 
 
 SHAPE: Final = (
@@ -161,14 +162,17 @@ def _replayed_graphs(phased: PhasedTrace) -> pl.DataFrame:
     )
     return of_graph.group_by("cycle").agg(
         identity=pl.coalesce(
-            *(_set_of(column) for column in ("graph_exec_id", "graph_id", "graph_node_id")),
+            *(_set_of(column, kind) for kind, column in enumerate(_IDENTITIES)),
             pl.lit(0, pl.UInt64),  # a replay whose ids the capture lacks is one all the same
         ),
         nodes=pl.col("graph_node_id").count().cast(pl.Int64),
     )
 
 
-def _set_of(column: str) -> pl.Expr:
-    """A number for the set of ids in a column, null for none: equal for equal sets alone."""
+def _set_of(column: str, kind: int) -> pl.Expr:
+    """A number for the set of ids in a column, null for none: equal for equal sets alone.
+
+    `kind` keeps a graph and a node that share a number apart.
+    """
     ids = pl.col(column).drop_nulls().unique()
-    return pl.when(ids.len() > 0).then(ids.hash().sum())
+    return pl.when(ids.len() > 0).then(ids.hash(kind).sum())

@@ -178,13 +178,17 @@ def _after_other_graph_branch(
     rows = np.flatnonzero(held & phased.collected & np.append(many, False)[launch])
     if not rows.size:
         return np.zeros(ops.size, bool)
-    # One lane a launch: the ops of a replay that end at an instant lie side by side, by stream.
-    packing = Packing.covering(many.size, (phased.ops.end_ns[rows], gaps.start_ns))
-    key = packing.key(launch[rows], phased.ops.end_ns[rows])
+    # One lane a replay: its ops that end at an instant lie side by side, by stream. Only replays
+    # get a lane, so that long captures of many launches still fit a key.
+    replays, lane = np.unique(launch[rows], return_inverse=True)
+    place = np.minimum(np.searchsorted(replays, launch[ops]), replays.size - 1)
+    packing = Packing.covering(replays.size, (phased.ops.end_ns[rows], gaps.start_ns))
+    key = packing.key(lane, phased.ops.end_ns[rows])
     order = np.lexsort((stream[rows], key))
     key, streams = key[order], stream[rows][order]
-    wanted = packing.key(launch[ops], gaps.start_ns)
+    wanted = packing.key(place, gaps.start_ns)
     first, after = np.searchsorted(key, wanted, "left"), np.searchsorted(key, wanted, "right")
     lowest = streams[np.minimum(first, key.size - 1)]
     highest = streams[np.maximum(after - 1, 0)]
-    return (after > first) & ((lowest != stream[ops]) | (highest != stream[ops]))
+    own = replays[place] == launch[ops]
+    return own & (after > first) & ((lowest != stream[ops]) | (highest != stream[ops]))

@@ -190,7 +190,7 @@ def check_report(report: Report) -> None:
         assert sum(bucket.time_share for bucket in report.buckets) == pytest.approx(1)
 
 
-@examples(0.2)
+@examples(0.1)
 @given(traces())
 def test_reports_of_drawn_traces_add_up(trace: Trace) -> None:
     check_report(analyze(trace, FIXED))
@@ -328,7 +328,7 @@ def _no_cycles_tie(trace: Trace, rules: Rules) -> bool:
 seeds = st.integers(0, 2**16)
 
 
-@examples(0.15)
+@examples(0.08)
 @given(gpu_traces(), seeds)
 def test_the_order_of_rows_changes_nothing(trace: Trace, seed: int) -> None:
     assume(_no_cycles_tie(trace, RULES))
@@ -341,7 +341,7 @@ def test_the_order_of_recorded_rows_changes_nothing(path: Path, rules: Rules) ->
     unchanged(trace, reordered(trace, 1), rules)
 
 
-@examples(0.1)
+@examples(0.05)
 @given(gpu_traces(), st.sampled_from((1000, 10**15, -1000)))
 def test_a_shift_of_all_times_changes_nothing_else(trace: Trace, by_ns: int) -> None:
     times = pl.concat([trace.ops["start_ns"], trace.ops["end_ns"]])
@@ -355,7 +355,7 @@ def test_a_shift_of_recorded_times_changes_nothing_else(path: Path, rules: Rules
     unchanged(trace, shifted(trace, 10**12), rules)
 
 
-@examples(0.1)
+@examples(0.05)
 @given(gpu_traces(), seeds)
 def test_other_ids_change_nothing(trace: Trace, seed: int) -> None:
     unchanged(trace, renumbered(trace, seed), RULES)
@@ -429,7 +429,7 @@ def kernels_in(report: Report) -> int:
     return sum(phase.kernels for rank in report.ranks for phase in rank.phases)
 
 
-@examples(0.1)
+@examples(0.05)
 @given(gpu_traces(), st.data())
 def test_a_kernel_in_two_parts_changes_only_counts(trace: Trace, data: st.DataObject) -> None:
     rows = splittable(trace, RULES)

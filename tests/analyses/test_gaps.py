@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from traceanalyzer.trace import Trace
 
 
-@examples(0.5)
+@examples(0.4)
 @given(gpu_traces())
 def test_gaps_and_their_causes_agree_with_the_reference(trace: Trace) -> None:
     measured, reference = Measured(trace), Reference(trace, MEANINGS)

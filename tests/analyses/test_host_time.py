@@ -37,7 +37,7 @@ def test_host_cycles_agree_with_the_reference(trace: Trace) -> None:
     ]
 
 
-@examples(0.2)
+@examples(0.1)
 @given(host_traces())
 def test_host_time_of_every_phase_agrees_with_the_reference(trace: Trace) -> None:
     reference = _reference(trace)

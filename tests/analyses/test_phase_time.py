@@ -50,7 +50,7 @@ def _numbers(spread: Spread | None) -> tuple[Any, ...] | None:
     return None if spread is None else tuple(getattr(spread, name) for name in _QUANTILES)
 
 
-@examples(0.2)
+@examples(0.12)
 @given(gpu_traces())
 def test_the_report_says_what_the_reference_says(trace: Trace) -> None:
     reference = Reference(trace, MEANINGS)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Rows = list[dict[str, Any]]
 
 
-@examples(0.5)
+@examples(0.4)
 @given(traces())
 def test_cycles_agree_with_the_reference(trace: Trace) -> None:
     measured, reference = Measured(trace), Reference(trace, MEANINGS)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 
+from nvtx_hooks.vocabulary import pack_batch, pack_tokens
 from tests.measured import Measured
 from tests.reference import Reference
 from tests.strategies import MEANINGS, build, examples, gpu_traces
@@ -107,3 +108,38 @@ def test_ranks_that_replay_their_own_copies_of_a_graph_share_a_bucket() -> None:
             )
     trace = build(ops=ops, launches=launches, ranges=ranges, threads=(0, 1))
     assert cycle_buckets(Measured(trace).phased)["bucket"].to_list() == [0, 1, 0, 0, 1, 0]
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_where_marks_tell_the_shape_it_matters_only_whether_a_graph_was_replayed(
+    *, told: bool
+) -> None:
+    replays = [[{"kind": "graph", "graph_exec_id": 8}], nodes(1, 2), nodes(1, 2, 3), [{}]]
+    ops, launches, ranges = [], [], []
+    for cycle, replay in enumerate(replays, start=1):
+        at = 100 * cycle
+        times = {"start_ns": at, "end_ns": at + 50}
+        ranges.append(times | {"name": "verify", "payload": cycle, "domain": "eagle"})
+        payloads = {"batch": pack_batch(cycle, 2, 4, 0), "tokens": pack_tokens(cycle, 10, 12)}
+        ranges += [
+            {"start_ns": at, "end_ns": at, "style": "annotation", "name": f"eagle:{mark}:{number}"}
+            for mark, number in payloads.items()
+            if told
+        ]
+        launches.append(times | {"correlation_id": cycle, "end_ns": at + 1})
+        for place, row in enumerate(replay):
+            start = {"start_ns": at + 10 + place, "end_ns": at + 11 + place}
+            ops.append(start | {"correlation_id": cycle} | row)
+    table = cycle_buckets(Measured(build(ops=ops, launches=launches, ranges=ranges)).phased)
+    assert table["bucket"].to_list() == ([0, 0, 0, 1] if told else [0, 1, 2, 3])
+    if told:
+        assert table.row(0, named=True) | {"bucket": 0} == {
+            "bucket": 0,
+            "kind": "verify",
+            "batch": 2,
+            "padded_batch": 4,
+            "verified_tokens": 12,
+            "draft_tokens": 10,
+            "prompt_tokens": None,
+            "graph": "CUDA graph",
+        }

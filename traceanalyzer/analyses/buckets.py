@@ -1,7 +1,8 @@
 """Buckets: only cycles of one shape are comparable, so every mean is taken inside one.
 
-Without marks a shape is known by what the target forward ran: which CUDA graph it replayed. Ids
-differ between ranks, so graphs are numbered by kind and node count in order of appearance.
+Where marks tell the batch and its tokens, what remains is whether a CUDA graph was replayed.
+Without marks a shape is known by which graph it was. Ids differ between ranks, so graphs are
+numbered by kind and node count in order of appearance.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from traceanalyzer.trace import Trace
 
 _EAGER: Final = "no graph"
+_REPLAYED: Final = "CUDA graph"
 _IDENTITIES: Final = ("graph_exec_id", "graph_id", "graph_node_id")  # the surest first
 
 
@@ -43,7 +45,7 @@ def cycle_buckets(phased: PhasedTrace) -> pl.DataFrame:
     Returns:
         One row a cycle, in the order of `phased.cycles`: bucket (number by first appearance) and
         `SHAPE`: kind (phase of the target forward); the numbers that marks or names tell, null
-        when unknown; graph ("no graph", or which graph was replayed).
+        when unknown; graph ("no graph"; "CUDA graph" where marks tell the shape, else which one).
     """
     process = np.array(phased.ranks.process)[phased.cycles.spans.lane]
     return _numbered(phased.trace, phased.spans, phased.cycles, process, _graphs(phased))
@@ -79,11 +81,25 @@ def _numbered(
             }
         )
         .join(_marked_shapes(trace), on=["process", "cycle"], how="left", maintain_order="left")
-        .with_columns(batch=pl.coalesce("batch", "named_batch"))
+        .with_columns(
+            batch=pl.coalesce("batch", "named_batch"), graph=_unless_marks_tell_the_shape("graph")
+        )
         .select(SHAPE)
     )
     keys = frame.unique(maintain_order=True).with_row_index("bucket")
     return frame.join(keys, on=SHAPE, how="left", nulls_equal=True, maintain_order="left")
+
+
+def _unless_marks_tell_the_shape(graph: str) -> pl.Expr:
+    """Which graph was replayed, or only that one was.
+
+    One batch runs as whole-graph rows in one part of a capture and node by node in another, and
+    with piecewise graphs as several: marks keep its cycles together.
+    """
+    told = pl.col("batch").is_not_null() & pl.col("verified_tokens").is_not_null()
+    return (
+        pl.when(told & (pl.col(graph) != _EAGER)).then(pl.lit(_REPLAYED)).otherwise(pl.col(graph))
+    )
 
 
 def _marked_shapes(trace: Trace) -> pl.DataFrame:

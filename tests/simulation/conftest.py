@@ -27,6 +27,10 @@ SERVERS = {
     "no cycle ranges": replace(SMALL, cycle_ranges=False),
     "backtraces": replace(SMALL, backtraces=True, ranks=3, one_visible_gpu=True),
     "one rank, no lag": replace(SMALL, ranks=1, lag_cycles=0, capture_recorded=False),
+    "seed case": replace(Eagle3Settings.seed_case(cycles=20, ranks=2), layers=3, prefill_every=8),
+    "synchronised": replace(SMALL, synchronise=True, exact=True, cycles=10),
+    "no speculation": replace(SMALL, draft_tokens=0, exact=True, cycles=10),
+    "one draft": replace(SMALL, draft_tokens=1, verified_tokens=0, cycles=10),
 }
 """Settings that between them use every feature of the generator."""
 

@@ -65,6 +65,18 @@ def test_other_formats(name, options, truth, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, truth])
 
 
+def test_truth_can_count_cycles_instead_of_listing_them(tmp_path):
+    arguments = [str(tmp_path / "t.sqlite"), "--preset", "small"]
+    assert main(arguments) == 0
+    listed = json.loads((tmp_path / "t.truth.json").read_text())
+    assert main([*arguments, "--truth-totals", "--force"]) == 0
+    counted = json.loads((tmp_path / "t.truth.json").read_text())
+    for rank, short in zip(listed["ranks"], counted["ranks"], strict=True):
+        states = [cycle["status"] for cycle in rank.pop("cycles")]
+        assert short.pop("cycles") == {state: states.count(state) for state in states}
+    assert counted == listed
+
+
 def test_truth_can_list_every_op(tmp_path):
     arguments = [str(tmp_path / "t.sqlite"), "--preset", "small", "--cycles", "2", "--truth-ops"]
     assert main(arguments) == 0

@@ -309,7 +309,10 @@ def test_prefill_falls_between_iterations(small):
     ("change", "where"),
     [
         ({"ranks": 0}, "ranks"),
-        ({"draft_tokens": 1}, "draft_tokens"),
+        ({"draft_tokens": 256}, "draft_tokens"),
+        ({"detail_ranks": 3}, "detail_ranks"),
+        ({"model": "sparse"}, "model"),
+        ({"gpu": "abacus"}, "gpu"),
         ({"graph_share": 1.5}, "graph_share"),
         ({"graph_mode": "nodes"}, "graph_mode"),
         ({"batch_sizes": (65,)}, "batch_sizes"),

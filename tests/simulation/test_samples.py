@@ -18,7 +18,7 @@ from traceanalyzer.simulation.samples import SAMPLES
 if TYPE_CHECKING:
     from pathlib import Path
 
-MOST_BYTES = 300_000
+MOST_SEED_BYTES = 9_000_000
 
 
 @pytest.fixture(scope="module")
@@ -51,9 +51,18 @@ def test_sample_is_what_its_command_makes(sample, regenerated):
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
 def test_sample_is_small(sample):
-    path = SAMPLE_TRACES / sample.name
+    assert 0 < size(sample.name) <= sample.most_bytes
+
+
+def test_seed_samples_are_small_together():
+    seed = [sample.name for sample in SAMPLES if sample.name.startswith("seed_")]
+    assert sum(size(name) + size(truth_name(name)) for name in seed) <= MOST_SEED_BYTES
+
+
+def size(name: str) -> int:
+    path = SAMPLE_TRACES / name
     files = list(path.iterdir()) if path.is_dir() else [path]
-    assert 0 < sum(file.stat().st_size for file in files) <= MOST_BYTES
+    return sum(file.stat().st_size for file in files)
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)

@@ -8,6 +8,7 @@ from traceanalyzer.simulation.eagle3 import eagle3_server
 from traceanalyzer.simulation.kineto import write_kineto
 from traceanalyzer.simulation.nsys_files import write_nsys_parquetdir, write_nsys_sqlite
 from traceanalyzer.simulation.nsys_schema import FLAVOURS, NSYS_2022_4, NSYS_2025_5
+from traceanalyzer.simulation.presets import PRESETS
 from traceanalyzer.simulation.recording import Recording
 from traceanalyzer.simulation.settings import Eagle3Settings
 from traceanalyzer.simulation.truth import Truth, truth_of
@@ -17,6 +18,7 @@ __all__ = [
     "FLAVOURS",
     "NSYS_2022_4",
     "NSYS_2025_5",
+    "PRESETS",
     "Recording",
     "Truth",
     "eagle3_server",

@@ -15,20 +15,16 @@ from traceanalyzer.simulation.eagle3 import eagle3_server
 from traceanalyzer.simulation.kineto import write_kineto
 from traceanalyzer.simulation.nsys_files import write_nsys_parquetdir, write_nsys_sqlite
 from traceanalyzer.simulation.nsys_schema import FLAVOURS
+from traceanalyzer.simulation.presets import PRESETS
 from traceanalyzer.simulation.samples import SAMPLES
 from traceanalyzer.simulation.settings import Eagle3Settings
 from traceanalyzer.simulation.truth import truth_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from traceanalyzer.simulation.recording import Recording
 
-_PRESETS: Final[Mapping[str, Callable[[], Eagle3Settings]]] = {
-    "server": Eagle3Settings,
-    "seed": Eagle3Settings.seed_case,
-    "small": Eagle3Settings.small,
-}
 _TRUTH_OF_SUFFIXES: Final = (".json.gz", ".json", ".sqlite", ".parquet")
 
 
@@ -63,7 +59,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Write a simulated trace of an EAGLE-3 server and the truth about it.",
     )
     parser.add_argument("out", type=Path, nargs="?", help="trace to write")
-    parser.add_argument("--preset", choices=sorted(_PRESETS), default="server")
+    parser.add_argument("--preset", choices=sorted(PRESETS), default="server")
     parser.add_argument("--ranks", type=int, help="tensor-parallel processes")
     parser.add_argument("--cycles", type=int, help="scheduler iterations")
     parser.add_argument("--graph-mode", choices=("node", "graph", "eager"))
@@ -81,7 +77,11 @@ def _parser() -> argparse.ArgumentParser:
         choices=sorted(FLAVOURS),
         help="nsys version of the SQLite file; by default 2022.4, with graph rows 2025.5",
     )
-    parser.add_argument("--truth-ops", action="store_true", help="list every op in the truth")
+    listed = parser.add_mutually_exclusive_group()
+    listed.add_argument("--truth-ops", action="store_true", help="list every op in the truth")
+    listed.add_argument(
+        "--truth-totals", action="store_true", help="count cycles in the truth, list none"
+    )
     parser.add_argument("--force", action="store_true", help="replace a trace that is there")
     parser.add_argument(
         "--samples", type=Path, metavar="FOLDER", help="write the sample traces instead"
@@ -101,8 +101,8 @@ def _write(options: argparse.Namespace) -> None:
     recording = eagle3_server(settings)
     try:
         _write_trace(recording, out, options, settings)
-        text = json.dumps(truth_of(recording).as_json(ops=options.truth_ops), indent=1)
-        _truth_path(out).write_text(text + "\n")
+        truth = truth_of(recording).as_json(ops=options.truth_ops, cycles=not options.truth_totals)
+        _truth_path(out).write_text(json.dumps(truth, indent=1) + "\n")
     except (OSError, sqlite3.Error) as error:
         raise InputError(f"cannot be written: {error}", where=out) from None
 
@@ -127,11 +127,15 @@ def _truth_path(out: Path) -> Path:
 
 
 def _settings(options: argparse.Namespace) -> Eagle3Settings:
+    preset = PRESETS[options.preset]()
     changes: dict[str, Any] = {
         name: value
         for name in ("ranks", "cycles", "graph_mode", "seed")
         if (value := getattr(options, name)) is not None
     }
+    if options.format == "kineto" and preset.graph_mode == "graph":
+        # torch.profiler has no whole-graph rows.
+        changes.setdefault("graph_mode", "node")
     kinds = {field.name: str(field.type) for field in fields(Eagle3Settings)}
     for text in options.set:
         name, _, value = text.partition("=")
@@ -142,7 +146,7 @@ def _settings(options: argparse.Namespace) -> Eagle3Settings:
                 next_step=f"Settings are {', '.join(kinds)}.",
             )
         changes[name] = _value(name, kinds[name], value)
-    return replace(_PRESETS[options.preset](), **changes)
+    return replace(preset, **changes)
 
 
 def _value(name: str, kind: str, text: str) -> object:

@@ -18,6 +18,7 @@ from traceanalyzer.simulation.marks import MARK_NS
 from traceanalyzer.simulation.recording import (
     DTOH,
     HTOD,
+    SYNC_CONTEXT,
     SYNC_EVENT,
     SYNC_STREAM,
     SYNC_STREAM_WAIT,
@@ -47,6 +48,7 @@ _SYNC_NAMES: Final = {
     SYNC_EVENT: "Event Sync",
     SYNC_STREAM_WAIT: "Stream Wait Event",
     SYNC_STREAM: "Stream Sync",
+    SYNC_CONTEXT: "Context Sync",
 }
 _SPELLING: Final = (
     (r"\((?:unsigned int|unsigned long)\)(\d+)", r"\1u"),
@@ -96,16 +98,17 @@ def _only_process(recording: Recording) -> Process:
 
 
 def _document(events: _KinetoEvents) -> str:
+    gpu = events.recording.gpu
     head: Event = {
         "schemaVersion": 1,
         "deviceProperties": [
             {
                 "id": events.process.device_id,
-                "name": "NVIDIA H200",
-                "totalGlobalMem": 150_754_820_096,
-                "computeMajor": 9,
-                "computeMinor": 0,
-                "numSms": 132,
+                "name": gpu.name,
+                "totalGlobalMem": gpu.memory_bytes,
+                "computeMajor": gpu.compute_capability[0],
+                "computeMinor": gpu.compute_capability[1],
+                "numSms": gpu.multiprocessors,
                 "warpSize": 32,
             }
         ],

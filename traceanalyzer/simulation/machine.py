@@ -151,6 +151,10 @@ class Rank:
         """Keep a stream busy until then at least."""
         self._free_ns[stream_id] = max(self._free_ns.get(stream_id, 0), until_ns)
 
+    def idle_ns(self) -> int:
+        """When all streams have run what was launched so far."""
+        return max(self._free_ns.values(), default=0)
+
     def take_graph_id(self) -> int:
         """The next id of a graph or of an executable graph (both count in one row)."""
         self.next_graph += 1

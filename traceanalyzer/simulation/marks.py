@@ -65,7 +65,7 @@ class MarkWriter:
     def accepted(self, iteration: Iteration) -> None:
         """Say how many drafts of each request were accepted."""
         number, k = iteration.number, iteration.draft_tokens
-        for request, accepted in enumerate(iteration.accepted_drafts, start=1):
+        for request, accepted in zip(iteration.requests, iteration.accepted_drafts, strict=True):
             self._mark("accept", _packed(_ACCEPT, number, request, k, accepted, 0))
 
     def _mark(self, name: str, payload: int) -> None:

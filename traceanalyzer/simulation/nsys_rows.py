@@ -63,6 +63,7 @@ class NsysRows:
             )
         self._recording = recording
         self._flavour = flavour
+        self._nvtx_columns = flavour.columns("NVTX_EVENTS")
         self._strings: dict[str, int] = {}
         self._domains = _domain_ids(recording)
 
@@ -151,23 +152,24 @@ class NsysRows:
         yield {"utcEpochNs": start_ns, "utcTime": text, "localTime": text}
 
     def _gpus(self) -> Iterator[Row]:
+        gpu = self._recording.gpu
         for gpu_id in sorted({op.process.gpu_id for op in self._recording.ops}):
             yield {
                 "vmId": VIRTUAL_MACHINE,
                 "id": gpu_id,
-                "name": "NVIDIA H200",
+                "name": gpu.name,
                 "busLocation": f"0000:{16 * gpu_id + 3:02x}:00.0",
                 "isDiscrete": 1,
-                "l2CacheSize": 62_914_560,
-                "totalMemory": 150_754_820_096,
-                "memoryBandwidth": 4_916_480_000_000,
-                "clockRate": 1_980_000_000,
-                "smCount": 132,
-                "chipName": "GH100",
+                "l2CacheSize": gpu.cache_bytes,
+                "totalMemory": gpu.memory_bytes,
+                "memoryBandwidth": gpu.bytes_per_s,
+                "clockRate": gpu.clock_hz,
+                "smCount": gpu.multiprocessors,
+                "chipName": gpu.chip,
                 "cuDevice": gpu_id,
                 "threadsPerWarp": 32,
-                "computeMajor": 9,
-                "computeMinor": 0,
+                "computeMajor": gpu.compute_capability[0],
+                "computeMinor": gpu.compute_capability[1],
             }
 
     def _devices(self) -> Iterator[Row]:
@@ -264,7 +266,7 @@ class NsysRows:
             }
 
     def _named(self, text: str, *, registered: bool) -> Row:
-        row: Row = dict.fromkeys(self._flavour.columns("NVTX_EVENTS"))
+        row: Row = dict.fromkeys(self._nvtx_columns)
         if registered:
             return {**row, "textId": self._string(text)}
         return {**row, "text": text}
@@ -297,6 +299,7 @@ class NsysRows:
             yield row
 
     def _kernels(self) -> Iterator[Row]:
+        graph_ids = "graphId" in self._flavour.columns("CUPTI_ACTIVITY_KIND_KERNEL")
         for place, op in enumerate(self._ops("kernel")):
             kernel = op.kernel
             assert kernel is not None
@@ -319,7 +322,7 @@ class NsysRows:
                 "graphNodeId": op.graph_node_id,
                 "sharedMemoryLimitConfig": 0,
             }
-            if "graphId" in self._flavour.columns("CUPTI_ACTIVITY_KIND_KERNEL"):
+            if graph_ids:
                 row["graphId"] = op.graph_id
             yield row
 

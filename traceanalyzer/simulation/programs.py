@@ -1,4 +1,4 @@
-"""Which kernels each phase runs, scaled so that a phase takes the time the settings ask for.
+"""Which kernels a dense target and its draft model run, and how programs get their length.
 
 Weights are relative lengths; a program's length is what the compute stream needs for it, gaps
 and the exposed part of overlapping collectives included.
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from traceanalyzer.errors import InputError
 from traceanalyzer.simulation import kernel_names as names
-from traceanalyzer.simulation.group import EXPOSED_SHARE, GRAPH_GAP_NS, Work
+from traceanalyzer.simulation.work import GRAPH_GAP_NS, Work, graph_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -63,14 +63,10 @@ def _layer_works(attention: KernelName, *, parallel: bool) -> list[Work]:
     return works if parallel else [work for work in works if not work.collective]
 
 
-def sampling() -> list[Work]:
-    """From logits to accepted tokens."""
-    return [
-        Work(names.SOFTMAX, 12),
-        Work(names.ARG_MAX, 10),
-        Work(names.VERIFY_TREE, 6),
-        Work(names.INDEX, 4),
-    ]
+def sampling(*, verifies: bool) -> list[Work]:
+    """From logits to tokens, which verification accepts or not."""
+    verification = [Work(names.VERIFY_TREE, 6)] if verifies else []
+    return [Work(names.SOFTMAX, 12), Work(names.ARG_MAX, 10), *verification, Work(names.INDEX, 4)]
 
 
 def scaled(works: Iterable[Work], length_ns: float, where: str) -> list[Work]:
@@ -80,10 +76,8 @@ def scaled(works: Iterable[Work], length_ns: float, where: str) -> list[Work]:
         InputError: The gaps alone take longer.
     """
     program = list(works)
-    beside = sum(work.duration_ns for work in program if work.overlaps)
-    inline = sum(work.duration_ns for work in program if not work.overlaps)
     gaps_ns = GRAPH_GAP_NS * sum(not work.overlaps for work in program)
-    factor = (length_ns - gaps_ns) / (inline + EXPOSED_SHARE * beside)
+    factor = (length_ns - gaps_ns) / (graph_ns(program) - gaps_ns)
     shortest_ns = factor * min(work.duration_ns for work in program)
     if shortest_ns < 1:
         raise InputError(

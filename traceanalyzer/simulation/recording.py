@@ -12,6 +12,7 @@ from itertools import chain
 from typing import Final, Literal
 
 from traceanalyzer.errors import InputError
+from traceanalyzer.simulation.gpus import H200, Gpu
 
 OpKind = Literal["kernel", "memcpy", "memset", "graph"]
 RangeStyle = Literal["push_pop", "start_end"]
@@ -31,7 +32,7 @@ TARGET_FORWARDS: Final = ("verify", "decode")
 HTOD, DTOH, DTOD = 1, 2, 8
 """CUPTI copy kinds."""
 
-SYNC_EVENT, SYNC_STREAM_WAIT, SYNC_STREAM = 1, 2, 3
+SYNC_EVENT, SYNC_STREAM_WAIT, SYNC_STREAM, SYNC_CONTEXT = 1, 2, 3, 4
 """CUPTI synchronisation types."""
 
 
@@ -202,6 +203,7 @@ class Iteration:
         draft_tokens: k, drafts per request; 0 in a decode iteration.
         verified_tokens: n, tokens the target runs per request.
         accepted_drafts: Accepted drafts of each request, bonus token excluded.
+        requests: Hash of each request's id, as the accept marks carry it.
         replayed: Whether its forwards were replayed as graphs.
         warm_up: Run before the server took real requests.
         dummy: Run on padding only.
@@ -213,6 +215,7 @@ class Iteration:
     draft_tokens: int
     verified_tokens: int
     accepted_drafts: tuple[int, ...]
+    requests: tuple[int, ...]
     replayed: bool = False
     warm_up: bool = False
     dummy: bool = False
@@ -220,9 +223,15 @@ class Iteration:
 
 @dataclass(slots=True)
 class Recording:
-    """All rows of one session, in the order they happened on each thread."""
+    """All rows of one session, in the order they happened on each thread.
+
+    `undisturbed_period_ns` is the mean period of the same server without the synchronising calls
+    that this one makes around its phases; None when it makes none.
+    """
 
     description: str
+    gpu: Gpu = H200
+    undisturbed_period_ns: float | None = None
     start_utc_ns: int = 1_767_225_600_000_000_000
     processes: list[Process] = field(default_factory=list)
     threads: list[Thread] = field(default_factory=list)

@@ -12,10 +12,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One trace of the folder; `options` are those of `python -m traceanalyzer.simulation`."""
+    """One trace of the folder.
+
+    Attributes:
+        options: Those of `python -m traceanalyzer.simulation`.
+        most_bytes: Size it must not exceed, all its files together.
+    """
 
     name: str
     options: str
+    most_bytes: int = 300_000
 
     @property
     def command(self) -> str:
@@ -27,7 +33,7 @@ class Sample:
         return [str(folder / self.name), *shlex.split(self.options), "--force"]
 
 
-SAMPLES: Final = (
+_TOY: Final = (
     Sample("eagle3_tp2_nodes.sqlite", "--preset small"),
     Sample(
         "eagle3_tp2_graphs.sqlite",
@@ -42,3 +48,24 @@ SAMPLES: Final = (
     Sample("eagle3_host_only.sqlite", "--preset small --set gpu_rows=false"),
     Sample("eagle3_torch.json.gz", "--preset small --ranks 1 --format kineto"),
 )
+_SEED: Final = (
+    Sample("seed_case.sqlite", "--preset seed --truth-totals", 5_000_000),
+    *(
+        Sample(
+            f"seed_{name}_parquetdir",
+            f"--preset seed-{name} --format parquetdir --truth-totals",
+            1_000_000,
+        )
+        for name in ("baseline", "synchronised")
+    ),
+    *(
+        Sample(
+            f"seed_{name}k{draft_tokens:02}_parquetdir",
+            f"--preset {preset} --set draft_tokens={draft_tokens} --format parquetdir "
+            "--truth-totals",
+        )
+        for name, preset in (("", "seed-sweep"), ("linear_", "seed-sweep-linear"))
+        for draft_tokens in (1, 2, 3, 5, 10)
+    ),
+)
+SAMPLES: Final = (*_TOY, *_SEED)

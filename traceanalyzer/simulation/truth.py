@@ -6,119 +6,45 @@ those of the definitions; a rank is (process, device).
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from dataclasses import asdict, dataclass, field
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-from traceanalyzer.simulation.recording import OTHER, TARGET_FORWARDS, UNATTRIBUTED
+from traceanalyzer.simulation.bucket_truth import acceptance_truths, bucket_truths
+from traceanalyzer.simulation.rank_truth import rank_truth
+from traceanalyzer.simulation.recording import SYNC_CONTEXT
+from traceanalyzer.simulation.truth_tables import SynchronisationTruth
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-    from traceanalyzer.simulation.recording import Iteration, Op, Process, Recording
-
-Status = Literal["kept", "warm_up", "edge", "interrupted", "dummy"]
-
-_PREFILL_PHASES = ("prefill", "draft_prefill", "mixed")
-
-
-@dataclass(slots=True)
-class PhaseTruth:
-    """What one phase did on one rank over the whole trace.
-
-    `kernels` and `kernel_ns` hold kernels only, replayed ones included; `graph_rows` are whole
-    replays written as one row; `launches` are API calls that caused ops of this phase; `wait_ns`
-    is time in collectives before the last rank came.
-    """
-
-    ops: int = 0
-    kernels: int = 0
-    kernel_ns: int = 0
-    graph_rows: int = 0
-    graph_row_ns: int = 0
-    memcpys: int = 0
-    memcpy_ns: int = 0
-    memsets: int = 0
-    memset_ns: int = 0
-    launches: int = 0
-    graph_launches: int = 0
-    wait_ns: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class CycleTruth:
-    """One cycle of a rank: from a target forward's first kernel to the next one's.
-
-    Attributes:
-        end_ns: None when no target forward follows.
-        status: Why the cycle is averaged or not; the first that holds of warm-up, dummy, edge
-            (no target forward follows) and interrupted (a prefill fell in).
-        windows_ns: Per phase, time in which only it runs and the gaps that its ops end.
-        overlap_ns: Time in which two phases or more run. Windows and overlap make the period.
-        accepted_drafts: Accepted drafts per request that this cycle's verify judged.
-    """
-
-    number: int
-    kind: str
-    status: Status
-    start_ns: int
-    end_ns: int | None
-    windows_ns: dict[str, int]
-    overlap_ns: int
-    batch_size: int
-    draft_tokens: int
-    verified_tokens: int
-    accepted_drafts: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class OpTruth:
-    """The truth about one op.
-
-    `cycle` is the number of the cycle in which it starts; a rank's last cycle lasts until its last
-    op that has a phase.
-    """
-
-    kind: str
-    start_ns: int
-    end_ns: int
-    stream_id: int
-    correlation_id: int
-    phase: str
-    method: str
-    cycle: int | None
-    iteration: int | None
-    step: int | None
-    wait_ns: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class RankTruth:
-    """All that is known about one process on one device."""
-
-    process_id: int
-    device_id: int
-    phases: dict[str, PhaseTruth]
-    cycles: tuple[CycleTruth, ...]
-    ops: tuple[OpTruth, ...] = field(repr=False)
+    from traceanalyzer.simulation.recording import Op, Process, Recording
+    from traceanalyzer.simulation.truth_tables import AcceptanceTruth, BucketTruth, RankTruth
 
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """What a right analysis of a simulated trace finds."""
+    """What a right analysis of a simulated trace finds.
+
+    `acceptance` holds every request-cycle that has an accept mark, by k.
+    """
 
     description: str
     ranks: tuple[RankTruth, ...]
+    buckets: tuple[BucketTruth, ...]
+    acceptance: tuple[AcceptanceTruth, ...]
+    synchronisation: SynchronisationTruth | None
 
-    def as_json(self, *, ops: bool = False) -> dict[str, Any]:
-        """Totals and cycles as JSON values, with the truth of every op when asked."""
-        ranks = [asdict(rank) for rank in self.ranks]
-        if not ops:
-            for rank in ranks:
+    def as_json(self, *, ops: bool = False, cycles: bool = True) -> dict[str, Any]:
+        """Totals as JSON values, with each cycle and, when asked, the truth of every op."""
+        ranks = self.ranks if ops else tuple(replace(rank, ops=()) for rank in self.ranks)
+        content = asdict(replace(self, ranks=ranks))
+        for rank in content["ranks"]:
+            if not ops:
                 del rank["ops"]
-        return {"simulated": True, "description": self.description, "ranks": ranks}
+            if not cycles:
+                rank["cycles"] = dict(Counter(row["status"] for row in rank["cycles"]))
+        return {"simulated": True, **content}
 
 
 def truth_of(recording: Recording) -> Truth:
@@ -130,166 +56,34 @@ def truth_of(recording: Recording) -> Truth:
     by_process: dict[Process, list[Op]] = defaultdict(list)
     for op in recording.ops:
         by_process[op.process].append(op)
+    ranks = tuple(
+        rank_truth(process, by_process[process], recording.iterations)
+        for process in recording.processes
+        if process in by_process
+    )
+    buckets = tuple(bucket_truths(ranks, recording.iterations))
     return Truth(
         recording.description,
-        tuple(
-            _rank_truth(process, by_process[process], recording.iterations)
-            for process in recording.processes
-            if process in by_process
-        ),
+        ranks,
+        buckets,
+        tuple(acceptance_truths(recording.iterations)) if recording.marks else (),
+        _synchronisation(recording, buckets),
     )
 
 
-def _rank_truth(process: Process, ops: list[Op], iterations: Sequence[Iteration]) -> RankTruth:
-    borders = _borders(ops)
-    cycles = tuple(_cycles(ops, borders, {row.number: row for row in iterations}))
-    last_work_ns = max(
-        (op.end_ns for op in ops if op.phase not in (OTHER, UNATTRIBUTED)), default=0
+def _synchronisation(
+    recording: Recording, buckets: Sequence[BucketTruth]
+) -> SynchronisationTruth | None:
+    undisturbed_ns = recording.undisturbed_period_ns
+    if undisturbed_ns is None:
+        return None
+    calls = sum(
+        row.sync_type == SYNC_CONTEXT and row.process is recording.processes[0]
+        for row in recording.syncs
     )
-    return RankTruth(
-        process.process_id,
-        process.device_id,
-        _phases(ops),
-        cycles,
-        tuple(_op_truth(op, cycles, last_work_ns) for op in ops),
-    )
-
-
-def _phases(ops: Iterable[Op]) -> dict[str, PhaseTruth]:
-    phases: dict[str, PhaseTruth] = defaultdict(PhaseTruth)
-    launches: dict[str, set[int]] = defaultdict(set)
-    graph_launches: dict[str, set[int]] = defaultdict(set)
-    for op in ops:
-        _count(phases[op.phase], op)
-        if op.method != "no launch row":
-            launches[op.phase].add(op.correlation_id)
-        if op.graph_id is not None:
-            graph_launches[op.phase].add(op.correlation_id)
-    for name, phase in phases.items():
-        phase.launches = len(launches[name])
-        phase.graph_launches = len(graph_launches[name])
-    return dict(sorted(phases.items()))
-
-
-def _count(phase: PhaseTruth, op: Op) -> None:
-    duration_ns = op.end_ns - op.start_ns
-    phase.ops += 1
-    phase.wait_ns += op.wait_ns or 0
-    match op.kind:
-        case "kernel":
-            phase.kernels += 1
-            phase.kernel_ns += duration_ns
-        case "graph":
-            phase.graph_rows += 1
-            phase.graph_row_ns += duration_ns
-        case "memcpy":
-            phase.memcpys += 1
-            phase.memcpy_ns += duration_ns
-        case "memset":
-            phase.memsets += 1
-            phase.memset_ns += duration_ns
-
-
-def _borders(ops: Iterable[Op]) -> list[tuple[int, int]]:
-    """First kernel or graph row of each target forward: (start, iteration), by time."""
-    first: dict[int, int] = {}
-    for op in ops:
-        if op.phase in TARGET_FORWARDS and op.kind in ("kernel", "graph"):
-            assert op.iteration is not None
-            first[op.iteration] = min(op.start_ns, first.get(op.iteration, op.start_ns))
-    return sorted((start_ns, number) for number, start_ns in first.items())
-
-
-def _cycles(
-    ops: Sequence[Op], borders: Sequence[tuple[int, int]], iterations: dict[int, Iteration]
-) -> Iterable[CycleTruth]:
-    starts = [start_ns for start_ns, _number in borders]
-    by_cycle = _ops_by_cycle(ops, starts)
-    for place, (start_ns, number) in enumerate(borders):
-        end_ns = starts[place + 1] if place + 1 < len(starts) else None
-        windows, overlap_ns = (
-            ({}, 0) if end_ns is None else _windows(by_cycle[place], start_ns, end_ns)
-        )
-        row = iterations[number]
-        yield CycleTruth(
-            number,
-            row.kind,
-            _status(row, by_cycle[place], start_ns, end_ns),
-            start_ns,
-            end_ns,
-            windows,
-            overlap_ns,
-            row.batch_size,
-            row.draft_tokens,
-            row.verified_tokens,
-            row.accepted_drafts,
-        )
-
-
-def _ops_by_cycle(ops: Sequence[Op], starts: Sequence[int]) -> list[list[Op]]:
-    """Ops that run in each cycle, by start, and the ops at its very end that close its last gap."""
-    by_cycle: list[list[Op]] = [[] for _start in starts]
-    for op in sorted(ops, key=lambda op: op.start_ns):
-        place = bisect_right(starts, op.start_ns) - 1
-        if place > 0 and starts[place] == op.start_ns:
-            by_cycle[place - 1].append(op)
-        if place >= 0:
-            by_cycle[place].append(op)
-        for later in range(place + 1, bisect_left(starts, op.end_ns)):
-            by_cycle[later].append(op)
-    return by_cycle
-
-
-def _status(row: Iteration, inside: Iterable[Op], start_ns: int, end_ns: int | None) -> Status:
-    if row.warm_up:
-        return "warm_up"
-    if row.dummy:
-        return "dummy"
-    if end_ns is None:
-        return "edge"
-    interrupted = any(
-        op.phase in _PREFILL_PHASES and start_ns <= op.start_ns < end_ns for op in inside
-    )
-    return "interrupted" if interrupted else "kept"
-
-
-def _windows(ops: Sequence[Op], start_ns: int, end_ns: int) -> tuple[dict[str, int], int]:
-    """Split a span at every op border and give each piece to the phase that owns it."""
-    windows: dict[str, int] = defaultdict(int)
-    overlap_ns = 0
-    changes: dict[int, list[tuple[str, int]]] = {start_ns: [], end_ns: []}
-    opening: dict[int, str] = {}
-    for op in ops:
-        opening.setdefault(op.start_ns, op.phase)
-        for time_ns, change in ((op.start_ns, 1), (op.end_ns, -1)):
-            inside = min(max(time_ns, start_ns), end_ns)
-            changes.setdefault(inside, []).append((op.phase, change))
-    running: Counter[str] = Counter()
-    borders = sorted(changes)
-    for left, right in pairwise(borders):
-        for phase, change in changes[left]:
-            running[phase] += change
-        active = [phase for phase, count in running.items() if count]
-        if len(active) > 1:
-            overlap_ns += right - left
-        else:
-            windows[active[0] if active else opening[right]] += right - left
-    return dict(sorted(windows.items())), overlap_ns
-
-
-def _op_truth(op: Op, cycles: Sequence[CycleTruth], last_work_ns: int) -> OpTruth:
-    place = bisect_right(cycles, op.start_ns, key=lambda cycle: cycle.start_ns) - 1
-    inside = place >= 0 and op.start_ns < last_work_ns
-    return OpTruth(
-        op.kind,
-        op.start_ns,
-        op.end_ns,
-        op.stream_id,
-        op.correlation_id,
-        op.phase,
-        op.method,
-        cycles[place].number if inside else None,
-        op.iteration,
-        op.step,
-        op.wait_ns,
+    largest = max(buckets, key=lambda bucket: bucket.cycles)
+    return SynchronisationTruth(
+        calls / len(recording.iterations),
+        undisturbed_ns,
+        largest.period_ns / undisturbed_ns - 1,
     )

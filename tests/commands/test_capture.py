@@ -7,11 +7,18 @@ import signal
 import subprocess
 import sys
 import time
+from ast import literal_eval
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.harness import REPOSITORY, needs_nsys, run_cli
+from traceanalyzer.commands.recording import recorded_window_ns
+from traceanalyzer.importers import load
+
+if TYPE_CHECKING:
+    from tests.commands.conftest import Cli
 
 # Newer nvtx makes dummy domains under the nsys that Debian ships; plain C API ranges do not.
 PROGRAM = """
@@ -65,6 +72,25 @@ def test_the_programs_own_failure_is_passed_on_and_what_it_left_is_reported(
 
 
 @needs_nsys
+def test_the_trace_says_when_it_was_recorded_on_the_clock_of_the_speed_watch(
+    program: Path, tmp_path: Path
+) -> None:
+    said = tmp_path / "said"
+    timed = program.with_name("timed.py")
+    loop = PROGRAM.replace("for number", "times = [time.time_ns()]\nfor number")
+    end = f"times.append(time.time_ns()); open({str(said)!r}, 'w').write(repr(times))\nsys.exit"
+    timed.write_text(loop.replace("sys.exit", end))
+    done = run_cli(*capture(tmp_path, "--", sys.executable, timed, "20", "0"))
+    assert done.exit_code == 0, done.stderr
+    (recorded,) = tmp_path.glob("run.*")
+    window = recorded_window_ns(load(recorded))
+    assert window is not None
+    begun, ended = literal_eval(said.read_text())
+    # The clock may be set while it runs, and nsys reads it once; NTP moves it by milliseconds.
+    assert begun - 50_000_000 <= window[0] < window[1] <= ended + 50_000_000
+
+
+@needs_nsys
 def test_a_window_by_the_clock_ends_a_server(program: Path, tmp_path: Path) -> None:
     begun = time.monotonic()
     window = ("--window", "time:0:2")
@@ -83,11 +109,14 @@ time.sleep(1000)
 
 
 @needs_nsys
-def test_a_program_that_ignores_the_end_is_not_left_behind(tmp_path: Path) -> None:
+def test_a_program_that_ignores_the_end_is_not_left_behind(
+    tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("traceanalyzer.capture.session._SECONDS_TO_END", 2)
     stubborn, told = tmp_path / "stubborn.py", tmp_path / "pid"
     stubborn.write_text(IGNORES_SIGTERM)
     window = ("--window", f"until:{told}")
-    run_cli(*capture(tmp_path, *window, "--", sys.executable, stubborn, told))
+    cli(*capture(tmp_path, *window, "--", sys.executable, stubborn, told))
     status = Path(f"/proc/{told.read_text()}/stat")
     assert not status.exists() or ") Z " in status.read_text()
 

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 
 _OPTION = re.compile(r"(?:^|[\s,])(--[a-z][a-z0-9-]*)")
 _FLUSH_MS = 10_000
+_SECONDS = re.compile(r"\d+(?:\.\d*)?")
+_STEPS = re.compile(r"([1-9]\d*)steps")
+_WINDOWS = (
+    "Write all, time:DELAY_S:DURATION_S, nvtx:RANGE@DOMAIN, profiler, endpoint:DELAY_S:DURATION_S, "
+    "endpoint:DELAY_S:STEPSsteps, or until:FILE."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +32,14 @@ class Window:
     """When to collect.
 
     Attributes:
-        kind: "all", "time", "nvtx", "profiler" or "until": from start to end, by the clock, while
-            a named NVTX range is open first, between cudaProfilerStart and cudaProfilerStop, or
-            from start until a file is written.
-        delay_s: Seconds before collection, for "time".
-        duration_s: Seconds of collection, for "time"; None until the program ends.
+        kind: "all", "time", "nvtx", "profiler", "endpoint" or "until": from start to end, by the
+            clock, while a named NVTX range is open first, between cudaProfilerStart and
+            cudaProfilerStop, the same with the engine's profile endpoint asked for them, or from
+            start until a file is written.
+        delay_s: Seconds before collection, for "time"; for "endpoint" since the server is up.
+        duration_s: Seconds of collection, for "time" and "endpoint"; None until the program ends,
+            or for so many `steps`.
+        steps: Engine steps to collect, for "endpoint".
         range_name: `name` or `name@domain`, for "nvtx".
         file: What the program writes when collection may end, for "until".
     """
@@ -38,12 +47,17 @@ class Window:
     kind: str = "all"
     delay_s: float = 0.0
     duration_s: float | None = None
+    steps: int | None = None
     range_name: str = ""
     file: Path | None = None
 
     @classmethod
     def parse(cls, text: str) -> Window:
-        """Read `all`, `time:DELAY:DURATION`, `nvtx:RANGE[@DOMAIN]`, `profiler` or `until:FILE`.
+        """Read what `--window` says.
+
+        Args:
+            text: `all`, `time:DELAY[:DURATION]`, `nvtx:RANGE[@DOMAIN]`, `profiler`,
+                `endpoint:DELAY:DURATION`, `endpoint:DELAY:STEPSsteps` or `until:FILE`.
 
         Raises:
             InputError: The text is none of these.
@@ -55,20 +69,25 @@ class Window:
             return cls(kind, range_name=rest)
         if kind == "until" and rest:
             return cls(kind, file=Path(rest))
-        if kind == "time" and rest:
-            try:
-                delay, _, duration = rest.partition(":")
-                window = cls(kind, float(delay), float(duration) if duration else None)
-            except ValueError:
-                window = cls(kind, -1)
-            if window.delay_s >= 0 and (window.duration_s is None or window.duration_s > 0):
-                return window
-        raise InputError(
-            f"{text!r} is no capture window",
-            where="--window",
-            next_step="Write all, time:DELAY_S:DURATION_S, nvtx:RANGE@DOMAIN, profiler, or "
-            "until:FILE.",
-        )
+        timed = cls._timed(kind, rest)
+        if timed is None:
+            raise InputError(f"{text!r} is no capture window", where="--window", next_step=_WINDOWS)
+        return timed
+
+    @classmethod
+    def _timed(cls, kind: str, rest: str) -> Window | None:
+        """A window that begins after a delay; None when the text means none."""
+        delay, _, length = rest.partition(":")
+        if kind not in ("time", "endpoint") or not _SECONDS.fullmatch(delay):
+            return None
+        steps = _STEPS.fullmatch(length)
+        if kind == "endpoint" and steps:
+            return cls(kind, float(delay), steps=int(steps[1]))
+        if kind == "time" and not length:
+            return cls(kind, float(delay))
+        if _SECONDS.fullmatch(length) and float(length) > 0:
+            return cls(kind, float(delay), float(length))
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +130,7 @@ class Abilities:
         if not self.has(option):
             raise InputError(
                 f"nsys {self.release} is too old for {what}: it has no {option}",
-                next_step="Name a newer Nsight Systems with --nsys, or leave it out.",
+                next_step="Name a newer Nsight Systems with --nsys, or do without.",
             )
 
 
@@ -125,13 +144,14 @@ def profile_command(
     """
     output = str(plan.report).removesuffix(".nsys-rep")
     command = [str(nsys.path), "profile", "--output", output, "--force-overwrite=true"]
+    abilities.require("--session-new", "stopping a recording before its program")
     command += [f"--session-new={plan.session}", "--sample=none", "--cpuctxsw=none"]
     command.append("--trace=cuda,nvtx" if plan.cuda else "--trace=nvtx")
     if plan.cuda:
         command += _cuda_options(abilities, plan.graphs)
     if abilities.has("--trace-fork-before-exec"):
         command.append("--trace-fork-before-exec=true")
-    return [*command, *_window_options(plan.window), *target]
+    return [*command, *_window_options(abilities, plan.window), *target]
 
 
 def _cuda_options(abilities: Abilities, graphs: str) -> list[str]:
@@ -153,13 +173,16 @@ def _cuda_options(abilities: Abilities, graphs: str) -> list[str]:
     return options
 
 
-def _window_options(window: Window) -> list[str]:
+def _window_options(abilities: Abilities, window: Window) -> list[str]:
+    if window.kind in ("all", "until"):
+        return []
     if window.kind == "time":
         # Its end is ours to bring about: with --duration some releases end the program first.
         return [f"--delay={window.delay_s:g}"] if window.delay_s else []
+    abilities.require("--capture-range", f"--window {window.kind}")
+    abilities.require("--capture-range-end", f"--window {window.kind}")
     if window.kind == "nvtx":
-        name = f"--nvtx-capture={window.range_name}"
-        return ["--capture-range=nvtx", name, "--capture-range-end=stop", "--kill=none"]
-    if window.kind == "profiler":
-        return ["--capture-range=cudaProfilerApi", "--capture-range-end=stop", "--kill=none"]
-    return []
+        trigger = ["--capture-range=nvtx", f"--nvtx-capture={window.range_name}"]
+    else:
+        trigger = ["--capture-range=cudaProfilerApi"]
+    return [*trigger, "--capture-range-end=stop", "--kill=none"]

@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from signal import Signals
 
 _PROC = Path("/proc")
+_OF_NSYS = ("nsys", "Qdstrm")
 
 
 class _Process(NamedTuple):
     """A line of /proc/PID/stat."""
 
     pid: int
+    name: str
     parent: int
     group: int
     ended: bool
@@ -28,12 +30,29 @@ class _Process(NamedTuple):
 
 def groups_below(pid: int) -> set[int]:
     """The groups of a process and of all it started, its own included."""
+    return {process.group for process in _family(pid)}
+
+
+def program_groups(nsys: int) -> set[int]:
+    """The groups of the program that an nsys started; none before it has.
+
+    nsys's own processes are left out, whatever group they are in: its launcher and agents, and
+    the importer that makes the report.
+    """
+    return {
+        process.group
+        for process in _family(nsys)
+        if process.group != nsys and not process.ended and not process.name.startswith(_OF_NSYS)
+    }
+
+
+def _family(pid: int) -> list[_Process]:
     processes = list(_processes())
     family = {pid}
     while True:
         children = {process.pid for process in processes if process.parent in family}
         if children <= family:
-            return {process.group for process in processes if process.pid in family}
+            return [process for process in processes if process.pid in family]
         family |= children
 
 
@@ -53,5 +72,7 @@ def _processes() -> Iterator[_Process]:
     for path in _PROC.glob("[0-9]*/stat"):
         with suppress(OSError):
             # A name may hold spaces and brackets; what follows its last bracket may not.
-            state, parent, group = path.read_text(errors="replace").rpartition(")")[2].split()[:3]
-            yield _Process(int(path.parent.name), int(parent), int(group), state in "ZX")
+            head, _, rest = path.read_text(errors="replace").rpartition(")")
+            state, parent, group = rest.split()[:3]
+            name = head.partition("(")[2]
+            yield _Process(int(path.parent.name), name, int(parent), int(group), state in "ZX")

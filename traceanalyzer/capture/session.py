@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from traceanalyzer.capture.process_groups import groups_below, living, signal_groups
+from traceanalyzer.capture.process_groups import groups_below, living, program_groups, signal_groups
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -23,14 +23,24 @@ if TYPE_CHECKING:
 _POLL_S = 0.2
 _SECONDS_TO_END = 30
 _STOP_SECONDS = 120
+_BY_SIGNAL = 128
+_INTERRUPTED = 130
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a recording ended: the program's exit code as nsys passes it on, and who ended it."""
+    """How a recording ended.
+
+    Attributes:
+        exit_code: The program's as nsys passes it on; 0 when its window had ended, 130 after
+            Ctrl-C.
+        interrupted: Whether it was Ctrl-C.
+        cut: Whether nsys itself was ended by a signal: what it wrote may be half of it.
+    """
 
     exit_code: int
     interrupted: bool
+    cut: bool
 
 
 @dataclass(slots=True)
@@ -65,28 +75,40 @@ class Session:
             while self.process.poll() is None:
                 if collected():
                     self._end()
-                    return Ended(0, interrupted=False)
+                    return self._ended(0, interrupted=False)
                 # Short sleeps: polars 2.1 installs a SIGINT handler under which a blocking wait
                 # goes on through Ctrl-C.
                 time.sleep(_POLL_S)
         except KeyboardInterrupt:
             self._end()
-            return Ended(130, interrupted=True)
-        return Ended(self.process.returncode, interrupted=False)
+            return self._ended(_INTERRUPTED, interrupted=True)
+        code = self.process.returncode
+        return self._ended(code if code >= 0 else _BY_SIGNAL - code, interrupted=False)
+
+    def _ended(self, code: int, *, interrupted: bool) -> Ended:
+        return Ended(code, interrupted, cut=self.process.returncode < 0)
 
     def _end(self) -> None:
-        """Stop collection, then the program and what it started; nsys ends by itself after."""
+        """Stop collection, then the program and what it started; nsys ends by itself after.
+
+        A program that nsys is only about to start is met as well: it is looked for until nsys
+        has ended.
+        """
         own = self.process.pid  # it leads its group
-        program = groups_below(own) - {own}
+        asked: set[int] = set()
         try:
             self.stop_collection()
-            signal_groups(program, signal.SIGTERM)
-            self._wait(program, _SECONDS_TO_END)
-            signal_groups(living(program), signal.SIGKILL)
+            deadline = time.monotonic() + _SECONDS_TO_END
+            while living({own}) and time.monotonic() < deadline:
+                new = program_groups(own) - asked
+                signal_groups(new, signal.SIGTERM)
+                asked |= new
+                time.sleep(_POLL_S)
+            signal_groups(living(asked), signal.SIGKILL)
             # An nsys that is killed leaves its agent's semaphores in the way of the next one.
             self._wait({own}, _SECONDS_TO_END)
         finally:
-            signal_groups(living({own, *program}), signal.SIGKILL)
+            signal_groups(living({own, *asked, *groups_below(own)}), signal.SIGKILL)
             self.process.wait()
 
     def stop_collection(self) -> None:

@@ -5,17 +5,23 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-import sys
+import subprocess
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
-    from traceanalyzer.capture.plan import Abilities, Plan
+    from collections.abc import Sequence
+
+    from traceanalyzer.capture.plan import Abilities, Window
+    from traceanalyzer.capture.server import Server
     from traceanalyzer.importers.nsys_command import Nsys
 
 _DEFAULT = Path("eagle.nsys-rep")
+_LOOK_SECONDS = 30
+_LACKS_PACKAGE = 99
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
@@ -33,10 +39,25 @@ _DEFAULT = Path("eagle.nsys-rep")
     metavar="WINDOW",
     default="all",
     show_default=True,
-    help="When to collect: all, time:DELAY_S:DURATION_S, nvtx:RANGE@DOMAIN, profiler (between "
-    "cudaProfilerStart and Stop, as SGLang's and vLLM's /start_profile call them), or until:FILE "
-    "(until the program writes that file; then it is ended, as an engine that kills its own "
-    "workers loses what they recorded last).",
+    help="When to collect: all, time:DELAY_S:DURATION_S, nvtx:RANGE@DOMAIN, "
+    "endpoint:DELAY_S:DURATION_S or endpoint:DELAY_S:STEPSsteps (DELAY_S after the server is up, "
+    "through its own /start_profile and /stop_profile; steps: SGLang only), profiler (between "
+    "cudaProfilerStart and Stop, whoever calls them), or until:FILE (until the program writes that "
+    "file; then it is ended, as an engine that kills its own workers loses what they recorded "
+    "last).",
+)
+@click.option(
+    "--server",
+    metavar="URL",
+    help="The server's address, for --window endpoint (default: this machine, and the command's "
+    "--port or the engine's own).",
+)
+@click.option(
+    "--untraced-check",
+    metavar="URL|NUMBER",
+    help="Put traced and untraced tokens/s side by side: by the counters of the server at URL "
+    "(its /metrics, read each second in the window and outside it, under your load), or against "
+    "the tokens/s that you measured without capture.",
 )
 @click.option(
     "--graphs",
@@ -61,6 +82,8 @@ _DEFAULT = Path("eagle.nsys-rep")
 def command(
     output: Path,
     window: str,
+    server: str | None,
+    untraced_check: str | None,
     graphs: str,
     cuda: bool,
     hooks: bool,
@@ -73,21 +96,67 @@ def command(
     """Record COMMAND under nsys with the flags an LLM server needs, and report.
 
     Collection is stopped before the server, so that no worker's buffers are lost. Ctrl-C stops
-    collection and keeps what was recorded.
+    collection and keeps what was recorded; once more, and it is thrown away. The exit code is
+    COMMAND's own when that failed.
     """
-    from traceanalyzer.capture.plan import Plan, Window, profile_command
+    from traceanalyzer.capture.plan import Plan, Window
+    from traceanalyzer.commands.recording import Recording
 
     report = (output if output.suffix == ".nsys-rep" else Path(f"{output}.nsys-rep")).absolute()
     plan = Plan(report, graphs, Window.parse(window), f"traceanalyzer-{os.getpid()}", cuda)
     tool, abilities = _tool(nsys)
-    line = profile_command(tool, abilities, plan, target)
-    environment = _environment(keep_env, all_env=all_env, hooks=hooks)
+    recording = Recording(
+        tool,
+        abilities,
+        plan,
+        target,
+        _environment(keep_env, all_env=all_env, hooks=hooks),
+        _endpoint(plan.window, server, target),
+        _untraced(untraced_check),
+    )
     if only_print:
         variables = ["NVTX_HOOKS=1"] if hooks else []
-        click.echo(shlex.join([*variables, *line]))
+        click.echo(shlex.join([*variables, *recording.command_line(report)]))
         return 0
-    _check_program(target[0], environment)
-    return _record(tool, plan, line, environment)
+    _check_program(target, recording.environment)
+    return recording.run()
+
+
+def _endpoint(window: Window, address: str | None, target: Sequence[str]) -> Server | None:
+    """The server whose endpoint opens the window; None for other windows."""
+    from traceanalyzer.capture.endpoint_window import check_steps, server_of
+    from traceanalyzer.errors import InputError
+
+    if window.kind == "endpoint":
+        check_steps(window, target)
+        return server_of(address, target)
+    if address is not None:
+        raise InputError(
+            "an address is of no use with this window",
+            where="--server",
+            next_step="Use it with --window endpoint:DELAY_S:DURATION_S.",
+        )
+    return None
+
+
+def _untraced(text: str | None) -> float | Server | None:
+    """Tokens/s as given, or the server that counts them."""
+    from traceanalyzer.capture.server import Server
+    from traceanalyzer.errors import InputError
+
+    if text is None:
+        return None
+    try:
+        number = float(text)
+    except ValueError:
+        return Server.at(text, "--untraced-check")
+    if not (isfinite(number) and number > 0):
+        raise InputError(
+            f"{text} is no number of tokens/s",
+            where="--untraced-check",
+            next_step="Give what you measured without capture, or the server's address.",
+        )
+    return number
 
 
 def _tool(option: str | None) -> tuple[Nsys, Abilities]:
@@ -116,42 +185,46 @@ def _environment(keep: tuple[str, ...], *, all_env: bool, hooks: bool) -> dict[s
     return hooked_environment(environment)
 
 
-def _check_program(program: str, environment: dict[str, str]) -> None:
+def _check_program(target: Sequence[str], environment: dict[str, str]) -> None:
+    """Refuse what cannot start, before nsys hides why.
+
+    Raises:
+        InputError: There is no such program, or its Python lacks the module of `-m`.
+    """
     from traceanalyzer.errors import InputError
 
-    if shutil.which(program, path=environment.get("PATH")) is None:
+    program = shutil.which(target[0], path=environment.get("PATH"))
+    if program is None:
         raise InputError(
             "no such program, or it cannot be run",
-            where=program,
+            where=target[0],
             next_step="Give the command as you would type it: traceanalyzer capture -- COMMAND.",
         )
+    if len(target) > 2 and target[1] == "-m" and Path(program).name.startswith("python"):
+        package = target[2].partition(".")[0]
+        if package.isidentifier() and not _has_package(program, package, environment):
+            raise InputError(
+                f"{package} is not installed for this Python",
+                where=program,
+                next_step=f"Install {package} there, or name the Python that has it.",
+            )
 
 
-def _record(tool: Nsys, plan: Plan, line: list[str], environment: dict[str, str]) -> int:
-    from traceanalyzer.capture.outcome import collection_ended, recorded_file, remove_old
-    from traceanalyzer.capture.session import Session
-
-    remove_old(plan.report)
-    _say(
-        f"recording with nsys {tool.release} into {plan.report}; the report stores the program's "
-        f"environment ({len(environment)} variables passed on)"
+def _has_package(python: str, package: str, environment: dict[str, str]) -> bool:
+    """Whether a Python finds a package; yes when it cannot be asked."""
+    look = (
+        "import importlib.util, sys; "
+        f"sys.exit({_LACKS_PACKAGE} if importlib.util.find_spec({package!r}) is None else 0)"
     )
-    collected = collection_ended(plan.report, plan.window)
-    ended = Session.start(tool, plan.session, line, environment).wait(collected)
-    recorded = recorded_file(plan.report)
-    _report(recorded, tool)
-    return ended.exit_code
-
-
-def _report(recorded: Path, tool: Nsys) -> None:
-    """Print the report of what was recorded."""
-    from traceanalyzer.commands.inputs import deliver, read_traces
-    from traceanalyzer.pipeline import analyze
-    from traceanalyzer.renderers.terminal import render_terminal
-
-    trace = read_traces((recorded,), str(tool.path))
-    deliver(render_terminal(analyze(trace), plain=False).encode(errors="replace"), None)
-
-
-def _say(text: str) -> None:
-    print(f"traceanalyzer: {text}", file=sys.stderr)
+    try:
+        done = subprocess.run(  # noqa: S603 - an argument list, no shell
+            [python, "-c", look],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_LOOK_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return True
+    return done.returncode != _LACKS_PACKAGE

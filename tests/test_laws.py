@@ -21,7 +21,7 @@ from tests.reference import METHODS, nearest_rank, union_ns
 from tests.strategies import RULES, SINCE_1970_NS, build, examples, gpu_traces, traces
 from traceanalyzer.analyses.coverage import coverage_ledger
 from traceanalyzer.analyses.phase_time import phase_totals
-from traceanalyzer.assembly import spread
+from traceanalyzer.assembly.timing import spread
 from traceanalyzer.importers import load
 from traceanalyzer.phases.rules import Rule, Rules
 from traceanalyzer.pipeline import analyze

@@ -2,49 +2,62 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 
 import traceanalyzer
-from traceanalyzer.analyses.acceptance import acceptance_of
+from traceanalyzer.analyses.acceptance import acceptance_of, accepted_by_bucket
 from traceanalyzer.analyses.buckets import cycle_buckets, host_buckets
 from traceanalyzer.analyses.coverage import coverage_ledger
+from traceanalyzer.analyses.cycle_launches import cycle_launches
 from traceanalyzer.analyses.gaps import CAUSES, explain_gaps
 from traceanalyzer.analyses.host_time import BETWEEN_RANGES, host_work, time_between
+from traceanalyzer.analyses.kernel_classes import ROWS, busy_pieces, class_time
 from traceanalyzer.analyses.launch_lead import host_lead
+from traceanalyzer.analyses.longest_kernels import longest_kernels
 from traceanalyzer.analyses.phase_time import cycle_time, phase_segments, phase_totals
+from traceanalyzer.analyses.synchronisations import synchronisations
 from traceanalyzer.analyses.trust import check_capture
-from traceanalyzer.assembly import (
+from traceanalyzer.assembly.buckets import Evidence, bucket_reports
+from traceanalyzer.assembly.instrumentation import instrumentation_of
+from traceanalyzer.assembly.ranks import (
     LaneTables,
-    Timing,
-    bucket_reports,
     capture_of,
     coverage,
     host_rank_report,
     lane_names,
     rank_report,
 )
+from traceanalyzer.assembly.timing import Timing
 from traceanalyzer.intervals import total_by
 from traceanalyzer.phases.phased import OTHER, settle_phases
 from traceanalyzer.phases.rules import Rules
 from traceanalyzer.phases.spans import classify_ranges
 from traceanalyzer.progress import Progress, silent
 from traceanalyzer.report import Clock, Report, Tool
+from traceanalyzer.verdict.judgement import judged
+from traceanalyzer.verdict.known import Known
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from traceanalyzer.report import BucketReport, Coverage, RankReport
+    from numpy.typing import NDArray
+
+    from traceanalyzer.analyses.acceptance import AcceptedInBucket
+    from traceanalyzer.phases.spans import Spans
+    from traceanalyzer.report import BucketReport, Coverage, Instrumentation, RankReport
     from traceanalyzer.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)
 class AnalysisOptions:
-    """What a user may choose: a file of phase rules."""
+    """What a user may choose: a file of phase rules, and what is known beside the capture."""
 
     phases_file: Path | None = None
+    known: Known = field(default_factory=Known)
 
     def rules(self) -> Rules:
         """The phase rules to use.
@@ -68,10 +81,11 @@ def analyze(
     Returns:
         The report, timed on the GPU, or on the host when the capture holds no GPU work.
     """
-    rules = (options or AnalysisOptions()).rules()
+    options = options or AnalysisOptions()
+    rules = options.rules()
     on_gpu = trace.ops.height > 0
     found = _on_gpu(trace, rules, progress) if on_gpu else _on_host(trace, rules)
-    return Report(
+    report = Report(
         tool=Tool("traceanalyzer", traceanalyzer.__version__),
         capture=capture_of(trace, "gpu" if on_gpu else "host"),
         clock=Clock("ns", "each file's own clock; no figure compares times of two files"),
@@ -79,8 +93,10 @@ def analyze(
         ranks=found.ranks,
         buckets=found.buckets,
         acceptance=acceptance_of(trace),
-        trust=check_capture(trace, found.ranks),
+        instrumentation=found.instrumentation,
+        trust=check_capture(trace, found.ranks, found.instrumentation),
     )
+    return judged(report, options.known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +106,7 @@ class _Found:
     ranks: list[RankReport]
     buckets: list[BucketReport]
     coverage: Coverage | None = None
+    instrumentation: Instrumentation | None = None
 
 
 def _on_gpu(trace: Trace, rules: Rules, progress: Progress) -> _Found:
@@ -116,12 +133,41 @@ def _on_gpu(trace: Trace, rules: Rules, progress: Progress) -> _Found:
         np.bincount(phased.ops.lane[~phased.collected], minlength=phased.ranks.size),
     )
     names = lane_names(trace, phased.ranks.number, phased.ranks.process, devices=True)
+    process = np.array(phased.ranks.process)[phased.cycles.spans.lane]
+    evidence = Evidence(
+        _accepted(trace, phased.spans, timing, process),
+        cycle_launches(phased),
+        _class_names(class_time(phased, busy_pieces(phased))),
+        longest_kernels(phased, np.where(timing.kept(), timing.buckets["bucket"].to_numpy(), -1)),
+    )
     progress("measuring", 1.0)
     return _Found(
         [rank_report(name, timing, tables) for name in names],
-        bucket_reports(timing),
+        bucket_reports(timing, evidence),
         coverage(tables.coverage, int(tables.not_collected.sum())),
+        instrumentation_of(timing, synchronisations(phased)),
     )
+
+
+def _class_names(table: pl.DataFrame) -> pl.DataFrame:
+    """With the classes' names for their places."""
+    return table.with_columns(
+        pl.col("class").replace_strict(dict(enumerate(ROWS)), return_dtype=pl.String)
+    )
+
+
+def _accepted(
+    trace: Trace, spans: Spans, timing: Timing, process: NDArray[np.int64]
+) -> dict[int, AcceptedInBucket]:
+    """Acceptance of the kept cycles by bucket; `process` is that of each cycle."""
+    cycles = pl.DataFrame(
+        {
+            "process": pl.Series(process, dtype=pl.Int32),
+            "number": spans.number[timing.cycles.forward],
+            "bucket": timing.buckets["bucket"],
+        }
+    )
+    return accepted_by_bucket(trace, cycles.filter(pl.Series(timing.kept())))
 
 
 def _on_host(trace: Trace, rules: Rules) -> _Found:
@@ -131,12 +177,13 @@ def _on_host(trace: Trace, rules: Rules) -> _Found:
     processes = trace.threads["process"].to_numpy()[work.threads]
     segments = phase_segments(work.pieces, work.label, work.cycles)
     between = time_between(segments, work.cycles, len(labels) - 1)
+    process = processes[work.cycles.spans.lane]
     timing = Timing(
         labels,
         BETWEEN_RANGES,
         work.cycles,
         cycle_time(work.cycles, segments, between, (len(labels), len(BETWEEN_RANGES))),
-        host_buckets(trace, spans, work.cycles, processes[work.cycles.spans.lane]),
+        host_buckets(trace, spans, work.cycles, process),
     )
     names = lane_names(trace, range(processes.size), processes.tolist(), devices=False)
     totals = total_by(
@@ -145,4 +192,5 @@ def _on_host(trace: Trace, rules: Rules) -> _Found:
         work.pieces.duration_ns,
     ).reshape(len(processes), len(labels))
     ranks = [host_rank_report(name, timing, totals[name.lane]) for name in names]
-    return _Found(ranks, bucket_reports(timing))
+    evidence = Evidence(_accepted(trace, spans, timing, process))
+    return _Found(ranks, bucket_reports(timing, evidence))

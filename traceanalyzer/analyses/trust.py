@@ -11,13 +11,16 @@ from traceanalyzer.report import Check
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from traceanalyzer.report import RankReport
+    from traceanalyzer.report import Instrumentation, RankReport
     from traceanalyzer.trace import Trace
 
 OK: Final = "ok"
 WARNING: Final = "warning"
+FAILED: Final = "failed"
 
-_GOOD_COVERAGE = 0.95
+_GOOD_COVERAGE, _LEAST_COVERAGE = 0.95, 0.8
+_DEVICE_SYNCS_PER_CYCLE = 0.5
+_SYNC_GAP_SHARE = 0.05
 _ENOUGH_CYCLES = 30
 _NODE_MODE = "Record with: nsys profile --cuda-graph-trace=node (it slows graphs; compare totals)."
 # Texts of Nsight Systems that say events were lost or tracing failed, among its many notices.
@@ -27,12 +30,15 @@ _LOSSES = (
 )
 
 
-def check_capture(trace: Trace, ranks: Sequence[RankReport]) -> list[Check]:
+def check_capture(
+    trace: Trace, ranks: Sequence[RankReport], instrumentation: Instrumentation | None = None
+) -> list[Check]:
     """Check what the figures rest on.
 
     Args:
         trace: The capture.
         ranks: What was found in it.
+        instrumentation: Synchronisations in it; None without GPU work.
 
     Returns:
         One row a check, in the order in which they matter.
@@ -42,6 +48,7 @@ def check_capture(trace: Trace, ranks: Sequence[RankReport]) -> list[Check]:
     return [
         _coverage(ranks),
         *_cycles(ranks),
+        *(_synchronisation(instrumentation) if instrumentation else ()),
         *_whole_graphs(trace),
         *_without_launch(ranks),
         *_silent_processes(trace),
@@ -74,7 +81,7 @@ def _coverage(ranks: Sequence[RankReport]) -> Check:
         return Check("coverage", OK, text)
     return Check(
         "coverage",
-        WARNING,
+        WARNING if share >= _LEAST_COVERAGE else FAILED,
         text,
         "See what was launched outside with: traceanalyzer ranges TRACE; add rules with --phases.",
     )
@@ -97,6 +104,31 @@ def _cycles(ranks: Sequence[RankReport]) -> list[Check]:
     step = None if status == OK else "Record more cycles for figures that repeat."
     text = f"{fewest} complete cycles" + (" on the rank with fewest" if len(kept) > 1 else "")
     return [Check("cycles", status, text, step)]
+
+
+def _synchronisation(found: Instrumentation) -> list[Check]:
+    """Whether timers that wait for the GPU were patched in, or the engine itself waits a lot."""
+    if not found.cycles:
+        return []
+    if found.device_syncs_per_cycle > _DEVICE_SYNCS_PER_CYCLE:
+        phases = [each.phase for each in found.sync_calls if each.scope == "device"]
+        text = (
+            f"{found.device_syncs_per_cycle:.1f} whole-device synchronisations a cycle, in "
+            f"{', '.join(dict.fromkeys(phases))}: synchronising timers distort this capture; "
+            f"without them a cycle would be about {found.host_gap_share:.1%} shorter, and host "
+            "gaps hide inside the phases"
+        )
+        step = "Take the timers out and record with: traceanalyzer capture (its hooks never wait)."
+        return [Check("instrumentation", FAILED, text, step)]
+    if found.sync_gap_share > _SYNC_GAP_SHARE:
+        text = (
+            "the engine waits for the GPU inside its cycles; without the waits a cycle could be "
+            f"up to {found.sync_gap_share:.1%} shorter"
+        )
+        step = "Look for .item(), .cpu() or stream synchronisation in the phase with the gaps."
+        return [Check("instrumentation", WARNING, text, step)]
+    text = f"no whole-device synchronisation in cycles; waits cost {found.sync_gap_share:.1%}"
+    return [Check("instrumentation", OK, text)]
 
 
 def _whole_graphs(trace: Trace) -> list[Check]:

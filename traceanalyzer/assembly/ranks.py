@@ -1,66 +1,37 @@
-"""From the tables of the analyses to the Report: rounding, naming and nesting, no analysis."""
+"""Each rank of the report, and what was captured."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
+from traceanalyzer.assembly.timing import gaps_by_cause, mean_of, spread
 from traceanalyzer.intervals import total_by
 from traceanalyzer.phases.cycles import DUMMY, EDGE, INTERRUPTED, KEPT, WARM_UP
-from traceanalyzer.phases.rules import ROLLUPS, is_prompt_work
+from traceanalyzer.phases.rules import is_prompt_work
 from traceanalyzer.report import (
-    BucketPhase,
-    BucketReport,
-    BucketShape,
     Capture,
     CaptureFile,
     Coverage,
     CyclesReport,
     Device,
     Dropped,
-    Gap,
     HostLead,
     MethodShare,
     PhaseReport,
     RankReport,
-    Rollup,
-    Spread,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from traceanalyzer.analyses.phase_time import CycleTime
-    from traceanalyzer.phases.cycles import Cycles
+    from traceanalyzer.assembly.timing import Timing
     from traceanalyzer.trace import Trace
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """Cycles of every lane with the time in them.
-
-    Attributes:
-        labels: Phase of each label.
-        causes: Cause of each kind of gap.
-        cycles: The cycles.
-        time: Their windows, overlap and gaps.
-        buckets: Their buckets: bucket, kind, batch, graph.
-    """
-
-    labels: tuple[str, ...]
-    causes: tuple[str, ...]
-    cycles: Cycles
-    time: CycleTime
-    buckets: pl.DataFrame
-
-    def kept(self) -> NDArray[np.bool_]:
-        """Which cycles may be averaged."""
-        return self.cycles.state == KEPT
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +68,6 @@ def capture_of(trace: Trace, time_base: str) -> Capture:
     )
 
 
-def spread(values: NDArray[np.int64]) -> Spread | None:
-    """Mean and quantiles, None of nothing."""
-    if not values.size:
-        return None
-    low, mid, high, top = np.quantile(values, (0.05, 0.5, 0.95, 0.99), method="inverted_cdf")
-    return Spread(float(values.mean()), int(mid), int(low), int(high), int(top))
-
-
 def rank_report(name: LaneName, timing: Timing, tables: LaneTables) -> RankReport:
     """One rank timed on the GPU."""
     lane = pl.col("lane") == name.lane
@@ -122,7 +85,7 @@ def rank_report(name: LaneName, timing: Timing, tables: LaneTables) -> RankRepor
                 phase=timing.labels[label],
                 **row,
                 window_ns_per_cycle=spread(timing.time.window[kept, label]),
-                gaps=_gaps(timing, gaps[label], _mean(timing.time.gap[kept, label])),
+                gaps=gaps_by_cause(timing, gaps[label], mean_of(timing.time.gap[kept, label])),
                 host_lead_ns=leads.get(label),
             )
         )
@@ -195,27 +158,11 @@ def _cycles(lane: int, timing: Timing) -> CyclesReport:
     )
 
 
-def _gaps(
-    timing: Timing, whole_ns: NDArray[np.int64], per_cycle_ns: NDArray[np.float64]
-) -> list[Gap]:
-    """Gaps by cause: total and mean of a kept cycle, one element a cause each."""
-    together = float(per_cycle_ns.sum())
-    return [
-        Gap(cause, int(whole), float(mean), float(mean) / together if together else 0.0)
-        for cause, whole, mean in zip(timing.causes, whole_ns, per_cycle_ns, strict=True)
-        if whole or mean
-    ]
-
-
 def _gap_totals(timing: Timing, gaps: pl.DataFrame) -> NDArray[np.int64]:
     """Gap time over the whole trace by label and cause."""
     labels, causes = len(timing.labels), len(timing.causes)
     place = gaps.select(pl.col("label") * causes + pl.col("cause")).to_series().to_numpy()
     return total_by(place, labels * causes, gaps["ns"].to_numpy()).reshape(labels, causes)
-
-
-def _mean(rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    return rows.mean(axis=0) if rows.shape[0] else np.zeros(rows.shape[1:])
 
 
 def coverage(rows: pl.DataFrame, not_collected: int) -> Coverage:
@@ -233,77 +180,6 @@ def coverage(rows: pl.DataFrame, not_collected: int) -> Coverage:
 
 
 IN_RANGE_METHODS = frozenset({"launch in range", "graph launch in range", "whole-graph row"})
-
-
-def bucket_reports(timing: Timing) -> list[BucketReport]:
-    """The kept cycles by shape, the shape with most time first."""
-    kept = timing.kept()
-    period = timing.cycles.spans.duration_ns
-    whole = int(period[kept].sum())
-    number = timing.buckets["bucket"].to_numpy()
-    reports = []
-    for bucket in np.unique(number[kept]):
-        rows = np.flatnonzero(kept & (number == bucket))
-        shape = timing.buckets.row(int(rows[0]), named=True)
-        reports.append(_bucket(timing, rows, shape, whole))
-    return sorted(reports, key=lambda report: -report.time_share)
-
-
-def _bucket(
-    timing: Timing, rows: NDArray[np.int64], shape: Mapping[str, Any], whole_ns: int
-) -> BucketReport:
-    period = timing.cycles.spans.duration_ns[rows]
-    mean_period = float(period.mean())
-    overlap = float(timing.time.overlap[rows].mean())
-    period_spread = spread(period)
-    assert period_spread is not None, "a bucket has cycles"
-    return BucketReport(
-        shape=_shape(shape),
-        ranks=len(set(timing.cycles.spans.lane[rows].tolist())),
-        cycles=int(rows.size),
-        time_share=int(period.sum()) / whole_ns if whole_ns else 0.0,
-        period_ns=period_spread,
-        overlap_ns_per_cycle=overlap,
-        overlap_share=overlap / mean_period if mean_period else 0.0,
-        phases=(phases := _bucket_phases(timing, rows, mean_period)),
-        rollups=_rollups(phases) if "verify" in str(shape["kind"]) else [],
-    )
-
-
-def _rollups(phases: Sequence[BucketPhase]) -> list[Rollup]:
-    rollups = []
-    for name, members in ROLLUPS.items():
-        own = [phase for phase in phases if phase.phase in members]
-        if own:
-            mean = sum(phase.window_ns_per_cycle.mean for phase in own)
-            rollups.append(Rollup(name, mean, sum(phase.window_share for phase in own)))
-    return rollups
-
-
-def _shape(row: Mapping[str, Any]) -> BucketShape:
-    return BucketShape(**{name: row[name] for name in BucketShape.__slots__})
-
-
-def _bucket_phases(
-    timing: Timing, rows: NDArray[np.int64], mean_period_ns: float
-) -> list[BucketPhase]:
-    phases = []
-    gaps = _mean(timing.time.gap[rows])
-    totals = timing.time.gap[rows].sum(axis=0)
-    for label, phase in enumerate(timing.labels):
-        window = spread(timing.time.window[rows, label])
-        if window is None or not window.mean:
-            continue
-        phases.append(
-            BucketPhase(
-                phase=phase,
-                window_ns_per_cycle=window,
-                window_share=window.mean / mean_period_ns if mean_period_ns else 0.0,
-                gap_ns_per_cycle=float(gaps[label].sum()),
-                gaps=_gaps(timing, totals[label], gaps[label]),
-            )
-        )
-    return phases
 
 
 def lane_names(

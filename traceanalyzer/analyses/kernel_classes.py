@@ -1,0 +1,299 @@
+"""What kind of work fills each phase's busy time, by class and by kernel.
+
+Within a phase the classes, and the kernels, add up to its busy time: where two ops of one stream
+overlap the earlier keeps the time, and time in which several streams run is a row of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from traceanalyzer.intervals import Intervals, Packing
+from traceanalyzer.kernels.classification import CLASSES, class_of_ops
+from traceanalyzer.phases.cycles import KEPT
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from traceanalyzer.phases.cycles import Cycles
+    from traceanalyzer.phases.phased import PhasedTrace
+
+    Int64s = NDArray[np.int64]
+
+ROWS: Final = (*CLASSES, "overlap across streams")
+OVERLAP: Final = len(CLASSES)
+OVERLAP_NAME: Final = -1
+"""Stands for the name in the row of time in which ops of several streams ran."""
+OTHER_NAMES: Final = -2
+"""Stands for the name in the row of all kernels below the top."""
+
+_FEW_STREAM_IDS: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class BusyPieces:
+    """A phase's busy time in disjoint pieces, each of one op or of several streams at once.
+
+    Attributes:
+        op: Row in `trace.ops` of each piece, -1 where ops of several streams run.
+        lane: Lane of each piece.
+        label: Phase of each piece, a place in `PhasedTrace.labels`.
+        cycle: Cycle of each piece, -1 outside; no piece crosses a cycle's border.
+        ns: Length of each piece.
+        class_of_op: Class of each op of the trace, a place in `CLASSES`.
+    """
+
+    op: Int64s
+    lane: Int64s
+    label: Int64s
+    cycle: Int64s
+    ns: Int64s
+    class_of_op: Int64s
+
+
+def busy_pieces(phased: PhasedTrace) -> BusyPieces:
+    """Divide the busy time of every phase among its ops."""
+    labels = len(phased.labels)
+    op = np.flatnonzero(phased.collected & (phased.ops.end_ns > phased.ops.start_ns))
+    phase = phased.ops.lane[op] * labels + phased.label[op]
+    stream, streams = _small_codes(phased.trace.ops["stream_id"].to_numpy()[op])
+    row, alone = _without_overlap(
+        Intervals(phase * streams + stream, phased.ops.start_ns[op], phased.ops.end_ns[op])
+    )
+    alone = Intervals(phase[row], alone.start_ns, alone.end_ns)
+    owner, spans = _told_apart(op[row], alone, several=streams > 1)
+    part, cycle, ns = _cut_at_cycles(spans, labels, phased.cycles)
+    lane, label = np.divmod(spans.lane[part], labels)
+    return BusyPieces(owner[part], lane, label, cycle, ns, class_of_ops(phased.trace))
+
+
+def class_time(phased: PhasedTrace, pieces: BusyPieces) -> pl.DataFrame:
+    """Busy time by cycle, phase and class.
+
+    Args:
+        phased: A trace with settled phases.
+        pieces: Its busy time, see `busy_pieces`.
+
+    Returns:
+        One row a cycle (-1 outside), lane, label and class that has any, in that order: cycle,
+        lane, label, class (place in `ROWS`), ops (those that start in the cycle, ops without
+        times outside), busy_ns. Over all rows of a phase busy_ns is its busy time, in each cycle
+        and over the whole trace.
+    """
+    of_op = pieces.class_of_op
+    row = np.append(of_op, OVERLAP)[pieces.op]
+    groups = _Groups(len(phased.labels), len(ROWS))
+    busy = groups.key(_slot(phased, pieces.lane, pieces.cycle), pieces.label, row)
+    counted = groups.key(_slot(phased, phased.ops.lane, phased.cycle), phased.label, of_op)
+    table = _summed(busy, pieces.ns, counted)
+    slot, label, row = groups.parts(table["key"].to_numpy())
+    cycle = np.maximum(slot - phased.ranks.size, -1)
+    lane = np.append(phased.cycles.spans.lane, 0)[cycle]
+    return pl.DataFrame(
+        {
+            "cycle": cycle,
+            "lane": np.where(cycle >= 0, lane, slot),
+            "label": label,
+            "class": row,
+            "ops": table["ops"],
+            "busy_ns": table["busy_ns"],
+        }
+    ).sort("cycle", "lane", "label", "class")
+
+
+def kernel_totals(phased: PhasedTrace, top: int, pieces: BusyPieces) -> pl.DataFrame:
+    """The ops of each phase that take most of its busy time, over kept cycles.
+
+    Args:
+        phased: A trace with settled phases.
+        top: How many names to list for each lane and phase.
+        pieces: Its busy time, see `busy_pieces`.
+
+    Returns:
+        By lane, label and falling busy_ns: lane, label, name (row in `trace.names`, or
+        `OTHER_NAMES`, `OVERLAP_NAME`: the last two rows of a phase, where there are such), class
+        (place in `ROWS`; null for other names), ops (those that start in a kept cycle), busy_ns.
+        Over all rows of a phase busy_ns is its busy time in kept cycles.
+    """
+    kept = np.append(phased.cycles.state == KEPT, False)
+    names, rows = phased.trace.names.height, len(ROWS)
+    of_op = phased.trace.ops["name"].to_numpy().astype(np.int64) * rows + pieces.class_of_op
+    groups = _Groups(len(phased.labels), (names + 1) * rows)
+    inside, started = np.flatnonzero(kept[pieces.cycle]), np.flatnonzero(kept[phased.cycle])
+    named = np.append(of_op, names * rows + OVERLAP)[pieces.op[inside]]
+    busy = groups.key(pieces.lane[inside], pieces.label[inside], named)
+    counted = groups.key(phased.ops.lane[started], phased.label[started], of_op[started])
+    table = _summed(busy, pieces.ns[inside], counted)
+    lane, label, named = groups.parts(table["key"].to_numpy())
+    name, row = np.divmod(named, rows)
+    name = np.where(name == names, OVERLAP_NAME, name)
+    columns = {"lane": lane, "label": label, "name": name, "class": row}
+    return _ranked(pl.DataFrame({**columns, "ops": table["ops"], "busy_ns": table["busy_ns"]}), top)
+
+
+def _small_codes(ids: Int64s) -> tuple[Int64s, int]:
+    """Ids renumbered from 0, and how many there are."""
+    if not ids.size:
+        return ids, 1
+    low, high = int(ids.min()), int(ids.max())
+    if high - low >= _FEW_STREAM_IDS:
+        known, codes = np.unique(ids, return_inverse=True)
+        return codes, known.size
+    seen = np.zeros(high - low + 1, np.int64)
+    seen[ids - low] = 1
+    place = np.cumsum(seen)
+    return (place - 1)[ids - low], int(place[-1])
+
+
+def _without_overlap(ops: Intervals) -> tuple[Int64s, Intervals]:
+    """What each op has to itself on its lane: all, or the end that no earlier one reaches.
+
+    Of ops that start together the lower row keeps the time.
+
+    Returns:
+        Rows of the ops that have any, and their own time, by lane and start.
+    """
+    if not ops.size:
+        return np.zeros(0, np.int64), ops
+    packing = Packing.covering(int(ops.lane.max()) + 1, (ops.start_ns, ops.end_ns))
+    key = packing.key(ops.lane, ops.start_ns)
+    order = np.argsort(key)  # loses the order of equal keys, which are rare: then sort again
+    start = key[order]
+    if (start[1:] == start[:-1]).any():
+        order = np.argsort(key, kind="stable")
+    end = packing.key(ops.lane, ops.end_ns)[order]
+    np.maximum(start[1:], np.maximum.accumulate(end)[:-1], out=start[1:])
+    if (hidden := start >= end).any():
+        order, start, end = order[~hidden], start[~hidden], end[~hidden]
+    return order, Intervals(packing.lane(start), packing.time(start), packing.time(end))
+
+
+def _told_apart(owner: Int64s, spans: Intervals, *, several: bool) -> tuple[Int64s, Intervals]:
+    """Disjoint spans on each lane: those of one owner, and (owner -1) those of several.
+
+    Args:
+        owner: Owner of each span.
+        spans: Those of one stream do not overlap, those of several may.
+        several: Whether there are several streams at all.
+    """
+    if not several or not spans.size:
+        return owner, spans
+    packing = Packing.covering(int(spans.lane.max()) + 1, (spans.start_ns, spans.end_ns))
+    start = packing.key(spans.lane, spans.start_ns)
+    order = np.argsort(start)
+    start, end = start[order], packing.key(spans.lane, spans.end_ns)[order]
+    apart = start[1:] >= np.maximum.accumulate(end)[:-1]
+    simple = np.append(True, apart) & np.append(apart, True)
+    mixed = np.flatnonzero(~simple)
+    if not mixed.size:
+        return owner, spans
+    one, begin, until = _swept(order[mixed], start[mixed], end[mixed])
+    whole = order[simple]
+    split = Intervals(packing.lane(begin), packing.time(begin), packing.time(until))
+    return np.append(owner[whole], np.append(owner, -1)[one]), _joined(spans.take(whole), split)
+
+
+def _swept(row: Int64s, start: Int64s, end: Int64s) -> tuple[Int64s, Int64s, Int64s]:
+    """Stretches in which one row or several run: the row (-1 for several), start and end."""
+    key = np.concatenate((start, end))
+    step = np.repeat(np.array([1, -1]), row.size)
+    order = np.argsort(key)  # the order of equal keys is lost: they bound empty stretches
+    key, step, rows = key[order], step[order], np.concatenate((row, row))[order]
+    running = np.cumsum(step)[:-1]
+    # The sum of the rows that run is the row itself where only one does.
+    one = np.where(running == 1, np.cumsum(step * rows)[:-1], -1)
+    found = np.flatnonzero((key[1:] > key[:-1]) & (running > 0))
+    return one[found], key[found], key[found + 1]
+
+
+def _joined(first: Intervals, second: Intervals) -> Intervals:
+    return Intervals(
+        np.append(first.lane, second.lane),
+        np.append(first.start_ns, second.start_ns),
+        np.append(first.end_ns, second.end_ns),
+    )
+
+
+def _cut_at_cycles(spans: Intervals, labels: int, cycles: Cycles) -> tuple[Int64s, Int64s, Int64s]:
+    """Cut spans (on lanes of lane and label together) wherever a cycle begins or ends.
+
+    Returns:
+        The span, the cycle (-1 outside) and the length of each part.
+    """
+    lane, borders, span = spans.lane // labels, cycles.spans, np.arange(spans.size)
+    if not borders.size or not spans.size:
+        return span, np.full(span.size, -1, np.int64), spans.duration_ns
+    lanes = 1 + int(max(lane.max(), borders.lane.max()))
+    times = (spans.start_ns, spans.end_ns, borders.start_ns, borders.end_ns)
+    packing = Packing.covering(lanes, times)
+    ends = packing.key(borders.lane, borders.end_ns)
+    border = np.unique(np.append(packing.key(borders.lane, borders.start_ns), ends))
+    start, end = packing.key(lane, spans.start_ns), packing.key(lane, spans.end_ns)
+    before = np.searchsorted(border, start, side="right")
+    more = np.searchsorted(border, end, side="left") - before
+    if (more > 0).any():
+        # Each span keeps its first part in place; the others, few, follow at the end.
+        crossing = np.flatnonzero(more)
+        others = np.repeat(crossing, more[crossing])
+        last = np.cumsum(more[crossing])
+        nth = 1 + np.arange(others.size) - np.repeat(last - more[crossing], more[crossing])
+        edge = np.append(border, np.iinfo(np.int64).max)
+        first = before[others] + nth
+        start = np.append(start, edge[first - 1])
+        end = np.append(np.minimum(end, edge[before]), np.minimum(end[others], edge[first]))
+        span, before = np.append(span, others), np.append(before, first)
+    at = Intervals(packing.lane(border), packing.time(border), packing.time(border))
+    return span, np.append(-1, cycles.at(at))[before], end - start
+
+
+@dataclass(frozen=True, slots=True)
+class _Groups:
+    """One key for a slot, a label and a row."""
+
+    labels: int
+    rows: int
+
+    def key(self, slot: Int64s, label: Int64s, row: Int64s) -> Int64s:
+        return (slot * self.labels + label) * self.rows + row
+
+    def parts(self, key: Int64s) -> tuple[Int64s, Int64s, Int64s]:
+        rest, row = np.divmod(key, self.rows)
+        slot, label = np.divmod(rest, self.labels)
+        return slot, label, row
+
+
+def _slot(phased: PhasedTrace, lane: Int64s, cycle: Int64s) -> Int64s:
+    """A number for each cycle, after one for what each lane does outside cycles."""
+    return np.where(cycle >= 0, cycle + phased.ranks.size, lane)
+
+
+def _summed(busy_key: Int64s, ns: Int64s, op_key: Int64s) -> pl.DataFrame:
+    """Busy time and number of ops by key."""
+    busy = pl.DataFrame({"key": busy_key, "busy_ns": ns}).group_by("key").agg(pl.sum("busy_ns"))
+    ops = pl.DataFrame({"key": op_key}).group_by("key").agg(pl.len().cast(pl.Int64).alias("ops"))
+    return busy.join(ops, on="key", how="full", coalesce=True).fill_null(0).sort("key")
+
+
+def _ranked(table: pl.DataFrame, top: int) -> pl.DataFrame:
+    """The names with most busy time, then the rest in one row, then overlap."""
+    by_phase = ["lane", "label"]
+    overlaps = pl.col("name") == OVERLAP_NAME
+    order = table.sort(
+        *by_phase, overlaps, "busy_ns", "name", descending=[False, False, False, True, False]
+    ).with_columns(place=pl.int_range(pl.len(), dtype=pl.Int64).over(by_phase))
+    is_rest = (pl.col("place") >= top) & ~overlaps
+    rest = order.filter(is_rest).group_by(by_phase).agg(pl.sum("ops", "busy_ns"))
+    rest = rest.with_columns(
+        pl.lit(OTHER_NAMES, pl.Int64).alias("name"),
+        pl.lit(None, pl.Int64).alias("class"),
+        pl.lit(top, pl.Int64).alias("place"),
+    )
+    shown = order.filter(~is_rest).with_columns(
+        place=pl.when(overlaps).then(top + 1).otherwise("place")
+    )
+    parts = pl.concat([shown, rest.select(shown.columns)])
+    return parts.sort(*by_phase, "place").drop("place")

@@ -1,0 +1,87 @@
+"""Calls in which the host waits for the GPU, by the phase they were made in.
+
+A server under measurement makes no whole-device synchronisation of its own: those in its cycles
+come from timers that were patched in, and take away what the CPU runs ahead of the GPU.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from traceanalyzer.intervals import Containers
+from traceanalyzer.phases.attribution import launch_intervals
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from traceanalyzer.phases.phased import PhasedTrace
+
+SCOPES: Final = ("device", "stream", "event", "copy")
+
+# Runtime and driver names, with HIP's; per-thread-stream variants carry a suffix. A plain copy
+# blocks, its Async twin does not.
+_PATTERNS: Final = {
+    "device": r"^(?:cuda|hip)DeviceSynchronize|^(?:cu|hip)CtxSynchronize",
+    "stream": r"^(?:cuda|cu|hip)StreamSynchronize",
+    "event": r"^(?:cuda|cu|hip)EventSynchronize",
+}
+_COPIES: Final = r"^(?:cuda|cu|hip)Memcpy"
+
+
+def synchronisations(phased: PhasedTrace) -> pl.DataFrame:
+    """Blocking calls inside phase and cycle ranges.
+
+    Returns:
+        One row a label and scope: label (place in `phased.labels`; "other" is in a cycle, outside
+        every phase), scope, calls, host_ns. Calls outside every known range are left out.
+    """
+    rows, scope = _blocking_calls(phased)
+    calls = launch_intervals(phased.trace, rows)
+    label = _labels(phased, rows)
+    known = label < len(phased.labels) - 1
+    return (
+        pl.DataFrame(
+            {
+                "label": label[known],
+                "scope": pl.Series(scope, dtype=pl.String).filter(pl.Series(known)),
+                "host_ns": calls.duration_ns[known],
+            }
+        )
+        .group_by("label", "scope")
+        .agg(calls=pl.len().cast(pl.Int64), host_ns=pl.col("host_ns").sum())
+        .select("label", "scope", "calls", "host_ns")
+        .sort("label", pl.col("scope").cast(pl.Enum(SCOPES)))
+    )
+
+
+def _blocking_calls(phased: PhasedTrace) -> tuple[NDArray[np.int64], list[str]]:
+    """Rows in `trace.launches` of the blocking calls, and the scope of each."""
+    trace = phased.trace
+    text = pl.col("text").str
+    is_copy = text.contains(_COPIES) & ~text.contains("Async", literal=True)
+    matches = [(text.contains(pattern), scope) for scope, pattern in _PATTERNS.items()]
+    found = [
+        pl.when(matched).then(pl.lit(scope)) for matched, scope in [*matches, (is_copy, "copy")]
+    ]
+    scopes = trace.names.select(scope=pl.coalesce(found))["scope"]
+    named = scopes.gather(trace.launches["name"])
+    rows = np.flatnonzero(named.is_not_null().to_numpy())
+    return rows, named.drop_nulls().to_list()
+
+
+def _labels(phased: PhasedTrace, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The phase whose range contains each call, "other" inside a cycle range, "unattributed"."""
+    other, outside = len(phased.labels) - 2, len(phased.labels) - 1
+    calls = launch_intervals(phased.trace, rows)
+    label = np.full(rows.size, outside, np.int64)
+    for chosen, fallback in ((phased.spans.is_cycle, other), (phased.spans.phase >= 0, None)):
+        ranges = phased.spans.rows(chosen)
+        if not ranges.size or not rows.size:
+            continue
+        found = Containers(phased.spans.intervals.take(ranges)).innermost(calls)
+        held = found >= 0
+        label[held] = fallback if fallback is not None else phased.spans.phase[ranges][found[held]]
+    return label

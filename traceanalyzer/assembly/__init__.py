@@ -1,0 +1,1 @@
+"""From the tables of the analyses to the Report: naming and nesting, no analysis."""

@@ -1,0 +1,1 @@
+"""What kind of work each GPU op does, told from its name."""

@@ -1,0 +1,172 @@
+"""Cycles of one shape: where their time goes, and what they committed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from traceanalyzer.report.ranks import Gap, Spread
+
+
+@dataclass(frozen=True, slots=True)
+class Estimated:
+    """A number with its 95 % interval; no interval where nothing tells one."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BucketShape:
+    """What makes cycles comparable; None is unknown."""
+
+    kind: str
+    batch: int | None
+    padded_batch: int | None
+    verified_tokens: int | None
+    draft_tokens: int | None
+    prompt_tokens: int | None
+    graph: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClassTime:
+    """Kernels of one class in a phase of a cycle.
+
+    Attributes:
+        kernel_class: The class, or "overlap across streams".
+        ops_per_cycle: Kernels, copies and sets.
+        busy_ns_per_cycle: Time in which they run; the classes add up to the phase's busy time.
+        longest_kernel: The kernel with most time in the class.
+    """
+
+    kernel_class: str
+    ops_per_cycle: float
+    busy_ns_per_cycle: float
+    longest_kernel: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class BucketPhase:
+    """One phase's window in the cycles of a bucket, over all ranks.
+
+    Attributes:
+        phase: The phase.
+        window_ns_per_cycle: Its window.
+        window_ns: The mean window with its interval.
+        window_share: Of the mean period.
+        gap_ns_per_cycle: Idle time in the window.
+        gaps: By cause.
+        graph_launches_per_cycle: Graph launches, mean.
+        kernel_launches_per_cycle: Launches of single kernels, mean.
+        classes: Time by kernel class, over the cycles in which every replay was recorded node by
+            node; empty where none was.
+        class_cycles: How many cycles those are.
+        class_window_ns: Mean window in those cycles.
+    """
+
+    phase: str
+    window_ns_per_cycle: Spread
+    window_ns: Estimated
+    window_share: float
+    gap_ns_per_cycle: float
+    gaps: list[Gap]
+    graph_launches_per_cycle: float = 0.0
+    kernel_launches_per_cycle: float = 0.0
+    classes: list[ClassTime] = field(default_factory=list)
+    class_cycles: int = 0
+    class_window_ns: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rollup:
+    """Several phases' windows together: target = verify + sample, drafting = draft + draft_extend.
+
+    `share_of_period` is what removing them could save at most.
+    """
+
+    name: str
+    mean_ns_per_cycle: float
+    share_of_period: float
+
+
+@dataclass(frozen=True, slots=True)
+class SlotLedger:
+    """Where the verified token slots went; they add up to `verified`."""
+
+    verified: int
+    committed: int
+    rejected: int
+    overshoot: int
+    stale: int
+    idle: int
+
+
+@dataclass(frozen=True, slots=True)
+class BucketAcceptance:
+    """What the cycles of a bucket accepted.
+
+    Attributes:
+        cycles: Distinct cycles of the bucket with accept marks.
+        request_cycles: Live requests, summed over those cycles.
+        requests: Distinct requests, None where marks do not tell them apart.
+        committed_tokens: Accepted drafts and bonus tokens, overshoot left out.
+        accept_len: Committed tokens per live request-cycle, bonus token included.
+        committed_per_cycle: Committed tokens per cycle, all requests together.
+        counts: Rows of k, accepted drafts, and live request-cycles.
+        survival: Share of request-cycles that accept at least 1, 2, ... drafts.
+        conditional: Chance of position 1, 2, ... given all before; None where none came so far.
+        interval_from: What was resampled: "requests" or "blocks of cycles".
+        ledger: Where the verified slots went; None where the marks tell no verified tokens.
+    """
+
+    cycles: int
+    request_cycles: int
+    requests: int | None
+    committed_tokens: int
+    accept_len: Estimated
+    committed_per_cycle: Estimated
+    counts: list[tuple[int, int, int]]
+    survival: list[float]
+    conditional: list[float | None]
+    interval_from: str | None
+    ledger: SlotLedger | None
+
+
+@dataclass(frozen=True, slots=True)
+class BucketReport:
+    """The kept cycles of one shape, over all ranks.
+
+    The mean windows of the phases and `overlap_ns_per_cycle` add up to the mean period.
+    """
+
+    shape: BucketShape
+    ranks: int
+    cycles: int
+    time_share: float
+    period_ns: Spread
+    mean_period_ns: Estimated
+    overlap_ns_per_cycle: float
+    overlap_share: float
+    phases: list[BucketPhase]
+    rollups: list[Rollup]
+    acceptance: BucketAcceptance | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """Accepted drafts of requests in cycles; the bonus token is in `accept_len` alone.
+
+    Histograms count request-cycles by accepted drafts, from 0 up. `accept_len` is committed
+    tokens per live request-cycle; stale ones are finished requests verified once more.
+    """
+
+    source: str
+    request_cycles: int
+    live_request_cycles: int
+    stale_request_cycles: int
+    accepted_drafts_histogram: list[int]
+    live_accepted_drafts_histogram: list[int]
+    overshoot_tokens: int
+    committed_tokens: int
+    accept_len: float | None

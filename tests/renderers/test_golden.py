@@ -6,13 +6,14 @@ TRACEANALYZER_UPDATE_GOLDEN=1 writes them anew: read the difference before you k
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 import traceanalyzer
-from tests.harness import REPOSITORY
+from tests.harness import REPOSITORY, SAMPLE_TRACES
 from tests.renderers import scenes
 from traceanalyzer import Report, analyze, load
 from traceanalyzer.analyses.range_tables import kernel_table, range_table
@@ -21,6 +22,8 @@ from traceanalyzer.renderers.csv_tables import render_csv
 from traceanalyzer.renderers.markdown import render_markdown
 from traceanalyzer.renderers.tables import render_table
 from traceanalyzer.renderers.terminal import render_terminal
+from traceanalyzer.verdict.baseline import measured_baseline
+from traceanalyzer.verdict.known import Known
 
 if TYPE_CHECKING:
     from traceanalyzer import Trace
@@ -143,3 +146,27 @@ def test_figures_of_graphs_are_those_on_paper(tmp_path: Path) -> None:
         "no launch row": 10_000,
     }
     assert sorted(bucket.cycles for bucket in report.buckets) == [2, 2]
+
+
+SEED = SAMPLE_TRACES / "seed_case.sqlite"
+
+
+@pytest.fixture(scope="module")
+def judged_seed() -> Report:
+    """The worked case against its baseline, as the README shows it."""
+    baseline = measured_baseline(analyze(load(SAMPLE_TRACES / "seed_baseline_parquetdir")))
+    report = analyze(load(SEED), AnalysisOptions(known=Known(baseline=baseline, tokens_per_s=71)))
+    files = [replace(file, path=Path(file.path).name) for file in report.capture.files]
+    return replace(report, capture=replace(report.capture, files=files))
+
+
+def test_first_screen_of_the_worked_case(judged_seed: Report) -> None:
+    assert_golden("seed_case.txt", render_terminal(judged_seed, plain=True))
+
+
+def test_markdown_of_the_worked_case(judged_seed: Report) -> None:
+    assert_golden("seed_case.md", render_markdown(judged_seed))
+
+
+def test_the_worked_case_is_equal_after_a_trip_through_json(judged_seed: Report) -> None:
+    assert Report.from_json(judged_seed.to_json()) == judged_seed

@@ -17,7 +17,8 @@ from traceanalyzer.renderers.figures import (
     percent,
     safe,
 )
-from traceanalyzer.renderers.markdown import _code, _escaped
+from traceanalyzer.renderers.markdown import _code
+from traceanalyzer.renderers.markdown_tables import escaped
 from traceanalyzer.renderers.screen import bold
 
 markup = st.text(st.sampled_from("[]/\\ab#=\x1b\n\x9b\u202e"), max_size=12)
@@ -54,7 +55,7 @@ def test_text_does_not_reach_into_our_own_styles(text: str) -> None:
 @given(texts)
 @example("a|b\n`c`\\")
 def test_a_cell_of_markdown_is_one_cell(text: str) -> None:
-    cell = _escaped(text)
+    cell = escaped(text)
     assert "\n" not in cell
     bare = re.sub(r"\\[\\`*_<>\[\]|]", "", cell)
     assert not re.search(r"[|`*_<>\[\]\\]", bare), "nothing of Markdown is left unescaped"

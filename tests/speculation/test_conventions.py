@@ -230,3 +230,9 @@ def test_impossible_lengths_say_why() -> None:
 def test_possible_lengths_pass(k: int, share: float) -> None:
     assert impossible(1 + share * k, k) is None
     assert impossible(1 + share * k, None) is None
+
+
+@pytest.mark.parametrize("version", ["9" * 5000, "newest", "", "."])
+def test_what_is_no_version_is_told(version: str) -> None:
+    with pytest.raises(InputError, match="is no version"):
+        find_convention("SGLang", "accept len", version)

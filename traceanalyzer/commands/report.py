@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +16,7 @@ from traceanalyzer.commands.inputs import (
     read_traces,
     trace_inputs,
 )
+from traceanalyzer.commands.known import KnownOptions, known_options
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,6 +35,7 @@ _SUFFIXES = {".json": "json", ".md": "markdown", ".csv": "csv"}
     help="Form of the report (default: by the output file's suffix, else terminal).",
 )
 @output_file
+@known_options
 @click.option(
     "--min-coverage",
     metavar="SHARE",
@@ -46,8 +49,9 @@ def command(
     format_name: str | None,
     output: Path | None,
     min_coverage: float | None,
+    **known: Any,
 ) -> None:
-    """Print where the GPU time of a decode cycle goes.
+    """Print whether speculation wins, where the GPU time of a decode cycle goes, and what to do.
 
     TRACE is an nsys report (.nsys-rep), its SQLite or parquet export, or a torch.profiler trace
     (.json, .json.gz); several files, or a folder of them, are the ranks of one run.
@@ -58,6 +62,7 @@ def command(
     check_output(output, traces)
     options = AnalysisOptions(phases_file)
     options.rules()  # a wrong rule file is told before minutes of reading
+    options = replace(options, known=KnownOptions(**known).read(nsys, options))
     trace = read_traces(traces, nsys)
     with progress_bar() as progress:
         report = analyze(trace, options, progress=progress)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from traceanalyzer.renderers import verdict_markdown
 from traceanalyzer.renderers.figures import count, decimals_for, milliseconds, percent
+from traceanalyzer.renderers.markdown_tables import escaped, markdown_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from traceanalyzer.report import BucketReport, Report
 
 
@@ -16,7 +16,9 @@ def render_markdown(report: Report) -> str:
     """Render as GitHub-flavoured Markdown."""
     files = ", ".join(f"`{_code(file.path)}`" for file in report.capture.files)
     parts = [f"# Trace report\n\n{files}, timed on the {report.capture.time_base}."]
+    parts += verdict_markdown.headline(report)
     parts += [_bucket(bucket) for bucket in report.buckets]
+    parts += verdict_markdown.why_and_what(report)
     parts.append(
         "## Can it be trusted?\n\n"
         + markdown_table(
@@ -54,7 +56,7 @@ def _bucket(bucket: BucketReport) -> str:
     table = markdown_table(
         ("phase", "ms/cycle", "share", "GPU idle ms", "why idle"), rows, literal=True
     )
-    return f"## {_escaped(' · '.join(fact for fact in facts if fact))}\n\n{table}"
+    return f"## {escaped(' · '.join(fact for fact in facts if fact))}\n\n{table}"
 
 
 def _ranks(report: Report) -> list[str]:
@@ -84,22 +86,6 @@ def _ledger(report: Report) -> list[str]:
     ]
     table = markdown_table(("busy GPU time by evidence", "share", "ms", "ops"), rows)
     return [f"## Coverage\n\n{table}"]
-
-
-def markdown_table(
-    titles: Sequence[str], rows: Iterable[Sequence[str]], *, literal: bool = False
-) -> str:
-    """A table; cells are escaped unless they are `literal` Markdown of ours."""
-    lines = [titles, ["---"] * len(titles)]
-    lines += [row if literal else [_escaped(cell) for cell in row] for row in rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def _escaped(text: str) -> str:
-    shown = "".join(char if char.isprintable() else "\ufffd" for char in text)
-    for char in "\\`*_<>[]|":
-        shown = shown.replace(char, "\\" + char)
-    return shown
 
 
 def _code(text: str) -> str:

@@ -60,7 +60,7 @@ def render_table(table: pl.DataFrame, format_name: str, *, plain: bool) -> bytes
 
 
 def _markdown(table: pl.DataFrame, note: str) -> str:
-    from traceanalyzer.renderers.markdown import markdown_table
+    from traceanalyzer.renderers.markdown_tables import markdown_table
 
     rows = [
         [_figure(name, value) for name, value in zip(table.columns, row, strict=True)]

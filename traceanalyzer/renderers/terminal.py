@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from rich.text import Text
 
+from traceanalyzer.renderers import verdict_screen
 from traceanalyzer.renderers.figures import (
     count,
     decimals_for,
@@ -44,7 +45,7 @@ _COLOURS: Final = {
     "draft_prefill": "#CC79A7",
     "mixed": "#CC79A7",
 }
-_BAR_WIDTH: Final = 24
+_BAR_WIDTH: Final = 10
 _BUCKETS_SHOWN: Final = 3
 _STATUS: Final = {"ok": "green", "warning": "yellow", "failed": "red"}
 _SIDES: Final = {"target": "the target", "drafting": "drafting"}
@@ -59,14 +60,22 @@ def render_terminal(report: Report, *, plain: bool) -> str:
         plain: Whether to leave out colour, for a file.
     """
     parts: list[RenderableType] = [*_capture(report), ""]
+    failed = any(check.status == "failed" for check in report.trust)
+    if failed:
+        parts += [*_trust(report.trust), ""]
+    if report.verdict is not None:
+        parts += verdict_screen.headline(report.verdict)
     if report.buckets:
-        for bucket in report.buckets[:_BUCKETS_SHOWN]:
-            parts += [*_bucket(bucket, report), ""]
-        parts += _further_buckets(report.buckets[_BUCKETS_SHOWN:])
+        parts += [*_bucket(report.buckets[0], report), ""]
     else:
         parts += [_no_cycles(report), ""]
-    parts += _acceptance(report.acceptance)
-    parts += [*_trust(report.trust), ""]
+    parts += verdict_screen.by_batch(report)
+    parts += verdict_screen.why_and_what(report) or _acceptance(report.acceptance)
+    if not failed:
+        parts += [*_trust(report.trust), ""]
+    for bucket in report.buckets[1:_BUCKETS_SHOWN]:
+        parts += [*_bucket(bucket, report), ""]
+    parts += _further_buckets(report.buckets[_BUCKETS_SHOWN:])
     parts += _totals(report)
     if len(report.ranks) > 1:
         parts += [*_ranks(report.ranks), ""]
@@ -114,17 +123,18 @@ def _bucket(bucket: BucketReport, report: Report) -> list[RenderableType]:
     if on_gpu:
         columns += [
             Column("GPU idle", 6),
-            Column("why idle", 5, figures=False, wraps=True, least_width=18),
+            Column("launched as", 3, figures=False),
+            Column("why idle", 5, figures=False, wraps=True, least_width=14),
         ]
     rows = [_phase_row(phase, decimals) for phase in bucket.phases]
     if bucket.overlap_ns_per_cycle:
         overlap = milliseconds(bucket.overlap_ns_per_cycle, decimals=decimals)
         share = bucket.overlap_share
-        rows.append(["two or more phases", overlap, percent(share), _bar("", share), "", "", ""])
+        rows.append(["two or more phases", overlap, percent(share), _bar("", share), *[""] * 4])
     period = bucket.period_ns
     mean = bold(milliseconds(period.mean, decimals=decimals))
     rows.append(
-        [bold("cycle"), mean, "100.0 %", "", _between(period.p5, period.p95, decimals), "", ""]
+        [bold("cycle"), mean, "100.0 %", "", _between(period.p5, period.p95, decimals), *[""] * 3]
     )
     return [
         _bucket_title(bucket, report),
@@ -143,8 +153,22 @@ def _phase_row(phase: BucketPhase, decimals: int) -> list[str | Text]:
         _bar(phase.phase, phase.window_share),
         _between(window.p5, window.p95, decimals),
         milliseconds(idle, decimals=decimals) if idle else "-",
+        _launched_as(phase),
         _why(phase.gaps),
     ]
+
+
+def _launched_as(phase: BucketPhase) -> str:
+    """How many graph and kernel launches a cycle needs; those in a tenth of cycles are left out."""
+    parts = [
+        f"{count(round(number))} {what}{'' if round(number) == 1 else 's'}"
+        for number, what in (
+            (phase.graph_launches_per_cycle, "graph"),
+            (phase.kernel_launches_per_cycle, "kernel"),
+        )
+        if number >= _SMALL_SHARE and round(number)
+    ]
+    return " + ".join(parts)
 
 
 def _bucket_title(bucket: BucketReport, report: Report) -> Text:

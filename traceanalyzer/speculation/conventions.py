@@ -262,7 +262,7 @@ def _read_in(row: Convention, version: tuple[int, ...]) -> bool:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    found = re.match(r"v?(\d+(?:\.\d+)*)", version.strip())
+    found = re.match(r"v?(\d{1,9}(?:\.\d{1,9})*)(?!\d)", version.strip())
     if found is None:
         raise InputError(f"{version!r} is no version", next_step="Write it like 0.5.9.")
     numbers = [int(each) for each in found[1].split(".")]

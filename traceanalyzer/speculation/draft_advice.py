@@ -157,9 +157,9 @@ def _why_fewer(situation: Situation) -> str:
         last = extended_survival(survival, k)[-1]
         reasons.append(f"draft {k} survives {last:.2f} and pays from {needed:.2f}")
     reasons += [
-        f"moe grew {each.verify_ms / each.decode_ms:.1f}x"
+        f"{each.name} grew {each.verify_ms / each.decode_ms:.1f}x"
         for each in situation.class_growth
-        if each.name.casefold() == "moe" and each.decode_ms > 0
+        if each.name.casefold().startswith("moe") and each.decode_ms > 0
     ]
     return "; ".join(reasons)
 

@@ -1,0 +1,90 @@
+"""The verdict on a terminal: the first screen's headline, and why, and what to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rich.padding import Padding
+from rich.text import Text
+
+from traceanalyzer.renderers import verdict_text as words
+from traceanalyzer.renderers.figures import safe
+from traceanalyzer.renderers.screen import Column, bold, fitted, indented, screen_width
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import RenderableType
+
+    from traceanalyzer.report import Report, Verdict
+
+_STYLES: Final = {"winning": "green", "losing": "red", "undecided": "yellow", "mixed": "yellow"}
+
+
+def headline(verdict: Verdict) -> list[RenderableType]:
+    """The answer."""
+    style = _STYLES.get(verdict.outcome, "dim")
+    sign = words.SIGNS.get(verdict.outcome, "·")
+    first, *more = words.headline(verdict)
+    parts: list[RenderableType] = [Text.assemble((f"{sign}  {safe(first)}", f"bold {style}"))]
+    parts += [Padding(safe(line), (0, 0, 0, 3)) for line in more]
+    return [*parts, ""]
+
+
+def by_batch(report: Report) -> list[RenderableType]:
+    """One row a bucket, where there are several; then all together."""
+    verdict, rows = report.verdict, words.bucket_rows(report)
+    if verdict is None or not rows:
+        return []
+    needs = (9, 6, 5, 8, 7, 4, 4, 9, 9)
+    columns = [Column(title, need) for title, need in zip(words.BUCKET_TITLES, needs, strict=True)]
+    parts: list[RenderableType] = [
+        bold("By batch"),
+        indented(fitted(columns, rows, width=screen_width() - 2)),
+    ]
+    together = words.mixed_line(verdict)
+    return [*parts, *([Padding(together, (0, 0, 0, 2))] if together else []), ""]
+
+
+def why_and_what(report: Report) -> list[RenderableType]:
+    """Acceptance, distance to break-even, why verify is dear, what to do, what to measure."""
+    verdict = report.verdict
+    main = words.main_bucket(verdict) if verdict else None
+    if verdict is None or main is None:
+        return []
+    parts: list[RenderableType] = [safe(line) for line in words.detail_lines(report, main)]
+    parts += [""] if parts else []
+    return [*parts, *_growth(words.growth_rows(main), main.target_to_decode), *_actions(verdict)]
+
+
+def _growth(rows: Sequence[tuple[str, ...]], factor: float | None) -> list[RenderableType]:
+    if not rows:
+        return []
+    needs = (9, 7, 8, 4, 6, 5)
+    columns = [
+        Column(title, need, figures=0 < place < 5, wraps=place == 5, least_width=24)
+        for place, (title, need) in enumerate(zip(words.GROWTH_TITLES, needs, strict=True))
+    ]
+    cells = [[safe(cell) for cell in row] for row in rows]
+    title = "Why verify costs more than a plain step"
+    if factor is not None:
+        title = f"Why verify costs {factor:.2f}× a plain step"
+    return [bold(title), indented(fitted(columns, cells, width=screen_width() - 2)), ""]
+
+
+def _actions(verdict: Verdict) -> list[RenderableType]:
+    parts: list[RenderableType] = []
+    if verdict.actions:
+        columns = [
+            Column("", 9),
+            Column("what to do", 9, figures=False, wraps=True, least_width=26),
+            Column("at most", 8),
+            Column("evidence", 7, figures=False, wraps=True, least_width=24),
+            Column("refuted by", 6, figures=False, wraps=True, least_width=16),
+        ]
+        rows = [[safe(cell) for cell in row] for row in words.action_rows(verdict)]
+        parts += [bold("What to do"), indented(fitted(columns, rows, width=screen_width() - 2))]
+    if verdict.next_measurement:
+        parts.append(Text.assemble(("Next measurement: ", "bold"), safe(verdict.next_measurement)))
+    parts += [Text(f"Note: {safe(line)}", style="dim") for line in verdict.caveats]
+    return [*parts, ""] if parts else []

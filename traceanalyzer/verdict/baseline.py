@@ -1,0 +1,135 @@
+"""What a plain decode step costs without speculation, by batch: measured, or told as a number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from traceanalyzer.errors import InputError
+from traceanalyzer.report import BucketReport, Estimated
+from traceanalyzer.verdict.estimates import NS_PER_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from traceanalyzer.report import Report
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A plain decode step at one batch.
+
+    Attributes:
+        period_ns: From one step to the next.
+        source: Where it comes from.
+        bucket: The cycles it was measured from; None for a number.
+        device_syncs_per_cycle: Whole-device synchronisations in those cycles.
+        assumed: What was assumed to use it, when something was.
+    """
+
+    period_ns: Estimated
+    source: str
+    bucket: BucketReport | None = None
+    device_syncs_per_cycle: float = 0.0
+    assumed: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """Plain decode steps by batch; the batch of a step is None where it is not known."""
+
+    steps: Mapping[int | None, Step] = field(default_factory=dict)
+
+    def at(self, batch: int | None, *, only_batch: bool) -> Step | None:
+        """The step to compare a bucket of this batch with, None when there is none.
+
+        Args:
+            batch: Requests in the bucket's cycles, None when unknown.
+            only_batch: Whether the speculating cycles all have one batch, so that a step of
+                unknown batch (or cycles of unknown batch) can only mean that one.
+        """
+        if batch in self.steps and batch is not None:
+            return self.steps[batch]
+        if not only_batch or len(self.steps) != 1:
+            return None
+        ((known, step),) = self.steps.items()
+        if batch is not None and known is not None:
+            return None
+        return Step(
+            step.period_ns,
+            step.source,
+            step.bucket,
+            step.device_syncs_per_cycle,
+            "the plain decode step and the cycles are taken to have the same batch",
+        )
+
+    def with_steps_of(self, other: Baseline) -> Baseline:
+        """Both together; where both know a batch the other's step holds."""
+        return Baseline({**self.steps, **other.steps})
+
+
+def measured_baseline(report: Report) -> Baseline:
+    """The decode steps of a capture of a server with speculation off.
+
+    Args:
+        report: Of that capture.
+
+    Raises:
+        InputError: The capture speculates, or holds no complete decode cycle.
+    """
+    path = report.capture.files[0].path
+    if any(speculates(bucket) for bucket in report.buckets):
+        raise InputError(
+            "this capture speculates, so its plain steps are no baseline: a server that can "
+            "speculate decodes more slowly",
+            where=path,
+            next_step="Record the same load with speculation switched off.",
+        )
+    steps: dict[int | None, Step] = {}
+    syncs = report.instrumentation.device_syncs_per_cycle if report.instrumentation else 0.0
+    for bucket in report.buckets:  # most time first
+        if bucket.shape.kind == "decode" and bucket.shape.batch not in steps:
+            source = f"{bucket.cycles:,} decode cycles of {path}"
+            steps[bucket.shape.batch] = Step(bucket.mean_period_ns, source, bucket, syncs)
+    if not steps:
+        raise InputError(
+            "this capture holds no complete decode cycle, so it gives no baseline",
+            where=path,
+            next_step="Name its decode ranges with --phases, record longer, or give the step's "
+            "time with --baseline-ms.",
+        )
+    return Baseline(steps)
+
+
+def told_baseline(texts: Sequence[str]) -> Baseline:
+    """Steps from texts like "11.1" (ms) or "8=14.2" (batch and ms).
+
+    Raises:
+        InputError: A text is neither.
+    """
+    steps: dict[int | None, Step] = {}
+    for text in texts:
+        batch_text, separator, ms_text = text.rpartition("=")
+        try:
+            batch = int(batch_text) if separator else None
+            ms = float(ms_text)
+        except ValueError:
+            ms, batch = 0.0, None
+        if not 0 < ms < float("inf") or (batch is not None and batch < 1):
+            raise InputError(
+                f"not a time of a decode step: {text!r}",
+                where="--baseline-ms",
+                next_step="Write milliseconds (11.1), or batch and milliseconds (8=14.2).",
+            )
+        steps[batch] = Step(Estimated(ms * NS_PER_MS), f"{ms:g} ms as given")
+    return Baseline(steps)
+
+
+def speculates(bucket: BucketReport) -> bool:
+    """Whether a bucket's forwards judge drafts."""
+    return "verify" in bucket.shape.kind
+
+
+def is_synchronised(device_syncs_per_cycle: float) -> bool:
+    """Whether a capture was made under synchronising timers: a server itself makes no such call."""
+    return device_syncs_per_cycle > 0.5

@@ -1,0 +1,41 @@
+"""Between the report's figures (ns, interval perhaps unknown) and the theory's (ms, known)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from traceanalyzer.report import Estimated
+from traceanalyzer.speculation.confidence import Estimate, product
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+NS_PER_MS = 1e6
+
+
+def as_ms(found: Estimated) -> Estimate:
+    """A time of the report in ms; without an interval it counts as exact."""
+    return _estimate(found, 1 / NS_PER_MS)
+
+
+def plain(found: Estimated) -> Estimate:
+    """A number of the report; without an interval it counts as exact."""
+    return _estimate(found, 1.0)
+
+
+def _estimate(found: Estimated, factor: float) -> Estimate:
+    low = found.value if found.low is None else found.low
+    high = found.value if found.high is None else found.high
+    return Estimate(found.value * factor, low * factor, high * factor)
+
+
+def estimated(found: Estimate, factor: float = 1.0) -> Estimated:
+    """A number of the theory for the report, without an interval of no width."""
+    if found.low == found.high:
+        return Estimated(found.value * factor)
+    return Estimated(found.value * factor, found.low * factor, found.high * factor)
+
+
+def product_of(factors: Sequence[tuple[Estimated, float]]) -> Estimated:
+    """The product of independent figures to their exponents."""
+    return estimated(product(*((plain(found), exponent) for found, exponent in factors)))

@@ -157,6 +157,7 @@ class Target:
 ENGINES: Final = {
     "sglang": "nvtx_hooks.targets.sglang",
     "vllm": "nvtx_hooks.targets.vllm",
+    "tensorrt_llm": "nvtx_hooks.targets.tensorrt_llm",
     "eagle": "nvtx_hooks.targets.eagle",
     "transformers": "nvtx_hooks.targets.transformers",
 }

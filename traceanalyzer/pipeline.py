@@ -20,7 +20,7 @@ from traceanalyzer.analyses.launch_lead import host_lead
 from traceanalyzer.analyses.longest_kernels import longest_kernels
 from traceanalyzer.analyses.phase_time import cycle_time, phase_segments, phase_totals
 from traceanalyzer.analyses.synchronisations import synchronisations
-from traceanalyzer.analyses.trust import check_capture
+from traceanalyzer.analyses.trust import check_alignment, check_capture
 from traceanalyzer.assembly.buckets import Evidence, bucket_reports
 from traceanalyzer.assembly.instrumentation import instrumentation_of
 from traceanalyzer.assembly.ranks import (
@@ -33,6 +33,7 @@ from traceanalyzer.assembly.ranks import (
 )
 from traceanalyzer.assembly.timing import Timing
 from traceanalyzer.intervals import total_by
+from traceanalyzer.phases.alignment import align_steps, translated
 from traceanalyzer.phases.phased import OTHER, settle_phases
 from traceanalyzer.phases.rules import Rules
 from traceanalyzer.phases.spans import classify_ranges
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from traceanalyzer.analyses.acceptance import AcceptedInBucket
+    from traceanalyzer.phases.alignment import Alignment
     from traceanalyzer.phases.spans import Spans
     from traceanalyzer.report import BucketReport, Coverage, Instrumentation, RankReport
     from traceanalyzer.trace import Trace
@@ -94,7 +95,10 @@ def analyze(
         buckets=found.buckets,
         acceptance=acceptance_of(trace),
         instrumentation=found.instrumentation,
-        trust=check_capture(trace, found.ranks, found.instrumentation),
+        trust=[
+            *check_capture(trace, found.ranks, found.instrumentation),
+            *check_alignment(found.alignment),
+        ],
     )
     return judged(report, options.known)
 
@@ -105,6 +109,7 @@ class _Found:
 
     ranks: list[RankReport]
     buckets: list[BucketReport]
+    alignment: Alignment
     coverage: Coverage | None = None
     instrumentation: Instrumentation | None = None
 
@@ -134,8 +139,9 @@ def _on_gpu(trace: Trace, rules: Rules, progress: Progress) -> _Found:
     )
     names = lane_names(trace, phased.ranks.number, phased.ranks.process, devices=True)
     process = np.array(phased.ranks.process)[phased.cycles.spans.lane]
+    alignment = align_steps(trace, phased.spans)
     evidence = Evidence(
-        _accepted(trace, phased.spans, timing, process),
+        accepted_by_bucket(trace, _kept_cycles(phased.spans, timing, process, alignment)),
         cycle_launches(phased),
         _class_names(class_time(phased, busy_pieces(phased))),
         longest_kernels(phased, np.where(timing.kept(), timing.buckets["bucket"].to_numpy(), -1)),
@@ -144,6 +150,7 @@ def _on_gpu(trace: Trace, rules: Rules, progress: Progress) -> _Found:
     return _Found(
         [rank_report(name, timing, tables) for name in names],
         bucket_reports(timing, evidence),
+        alignment,
         coverage(tables.coverage, int(tables.not_collected.sum())),
         instrumentation_of(timing, synchronisations(phased)),
     )
@@ -156,10 +163,10 @@ def _class_names(table: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _accepted(
-    trace: Trace, spans: Spans, timing: Timing, process: NDArray[np.int64]
-) -> dict[int, AcceptedInBucket]:
-    """Acceptance of the kept cycles by bucket; `process` is that of each cycle."""
+def _kept_cycles(
+    spans: Spans, timing: Timing, process: NDArray[np.int64], alignment: Alignment
+) -> pl.DataFrame:
+    """Process, number and bucket of the cycles that may be averaged; `process` is of each cycle."""
     cycles = pl.DataFrame(
         {
             "process": pl.Series(process, dtype=pl.Int32),
@@ -167,7 +174,7 @@ def _accepted(
             "bucket": timing.buckets["bucket"],
         }
     )
-    return accepted_by_bucket(trace, cycles.filter(pl.Series(timing.kept())))
+    return translated(cycles.filter(pl.Series(timing.kept())), alignment)
 
 
 def _on_host(trace: Trace, rules: Rules) -> _Found:
@@ -192,5 +199,7 @@ def _on_host(trace: Trace, rules: Rules) -> _Found:
         work.pieces.duration_ns,
     ).reshape(len(processes), len(labels))
     ranks = [host_rank_report(name, timing, totals[name.lane]) for name in names]
-    evidence = Evidence(_accepted(trace, spans, timing, process))
-    return _Found(ranks, bucket_reports(timing, evidence))
+    alignment = align_steps(trace, spans)
+    cycles = _kept_cycles(spans, timing, process, alignment)
+    evidence = Evidence(accepted_by_bucket(trace, cycles))
+    return _Found(ranks, bucket_reports(timing, evidence), alignment)

@@ -11,6 +11,7 @@ from traceanalyzer.report import Check
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from traceanalyzer.phases.alignment import Alignment
     from traceanalyzer.report import Instrumentation, RankReport
     from traceanalyzer.trace import Trace
 
@@ -54,6 +55,23 @@ def check_capture(
         *_silent_processes(trace),
         *_not_collected(ranks),
         *_losses(trace),
+    ]
+
+
+def check_alignment(alignment: Alignment) -> list[Check]:
+    """Whether a scheduler's steps could be told apart in its workers; nothing without one."""
+    if not alignment.steps:
+        return []
+    text = f"{alignment.matched:,} of {alignment.steps:,} worker steps are the scheduler's"
+    if not alignment.failed:
+        return [Check("alignment", OK, text)]
+    return [
+        Check(
+            "alignment",
+            WARNING,
+            f"{text}: acceptance cannot be given by batch",
+            "Record scheduler and workers in one session, from before the first request on.",
+        )
     ]
 
 

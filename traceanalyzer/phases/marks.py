@@ -27,19 +27,28 @@ def read_marks(trace: Trace, mark: str) -> pl.DataFrame:
         One row a mark, by process and time: process, time_ns, and the fields of its payload
         (Int64). Payloads that cannot be one of this mark are left out.
     """
-    fields = vocabulary.LAYOUTS[mark]
-    limit = 1 << (fields[0].shift + fields[0].bits)
+    unpacked = [
+        (pl.col("payload") // (1 << field.shift) % (1 << field.bits)).alias(field.name)
+        for field in vocabulary.LAYOUTS[mark]
+    ]
+    return marks_by_thread(trace, mark).select("process", "time_ns", *unpacked)
+
+
+def marks_by_thread(trace: Trace, mark: str) -> pl.DataFrame:
+    """Every mark of one name with its payload as it is.
+
+    Returns:
+        One row a mark, by process and time: process, thread, time_ns, payload (Int64).
+    """
+    highest = vocabulary.LAYOUTS[mark][0]
+    limit = 1 << (highest.shift + highest.bits)
     told = pl.concat([_nvtx_marks(trace, mark), _annotations(trace, mark)]).filter(
         pl.col("payload").is_between(0, limit - 1)
     )
-    unpacked = [
-        (pl.col("payload") // (1 << field.shift) % (1 << field.bits)).alias(field.name)
-        for field in fields
-    ]
     return (
         told.with_columns(process=trace.threads["process"].gather(told["thread"]))
         .sort("process", "time_ns", maintain_order=True)
-        .select("process", "time_ns", *unpacked)
+        .select("process", "thread", "time_ns", "payload")
     )
 
 

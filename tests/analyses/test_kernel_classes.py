@@ -272,11 +272,11 @@ def test_an_early_long_op_keeps_the_time_from_every_later_one_of_its_stream() ->
 
 
 def test_of_ops_that_start_together_the_lower_row_keeps_the_time() -> None:
-    ops: Rows = []
-    for number in range(300):
-        at = 100 + 50 * number
-        ops.append({"start_ns": at, "end_ns": at + 10, "correlation_id": 0, "name": GEMM})
-        ops.append({"start_ns": at, "end_ns": at + 30, "correlation_id": 0, "name": NORM})
+    ops: Rows = [
+        {"start_ns": 50 * number, "end_ns": 50 * number + ns, "correlation_id": 0, "name": name}
+        for name, ns in ((GEMM, 10), (NORM, 30))
+        for number in range(2, 302)
+    ]
     found = classes_of(ops)
     assert found[-1, "draft", "dense GEMM"] == (300, 3000)
     assert found[-1, "draft", "norm"] == (300, 6000)

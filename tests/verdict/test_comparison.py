@@ -271,7 +271,7 @@ def reports(draw: st.DrawFn) -> Report:
 
 
 @given(reports())
-@examples(0.3)
+@examples(0.15)
 def test_a_capture_against_itself_has_not_changed(report: Report) -> None:
     found = compare(report, report)
     assert len(found.buckets) == len(report.buckets)
@@ -288,7 +288,7 @@ def test_a_capture_against_itself_has_not_changed(report: Report) -> None:
 
 
 @given(reports(), reports())
-@examples(0.3)
+@examples(0.15)
 def test_swapping_the_captures_inverts_every_ratio(a: Report, b: Report) -> None:
     there, back = compare(a, b), compare(b, a)
     mirrored = {(pair.b.bucket, pair.a.bucket): pair for pair in back.buckets}
@@ -320,7 +320,7 @@ def assert_inverse(one: Figure | None, other: Figure | None) -> None:
 
 
 @given(reports(), reports())
-@examples(0.3)
+@examples(0.15)
 def test_the_net_change_is_the_product_of_its_parts(a: Report, b: Report) -> None:
     found = compare(a, b)
     for pair in found.buckets:
@@ -335,7 +335,7 @@ def test_the_net_change_is_the_product_of_its_parts(a: Report, b: Report) -> Non
 
 
 @given(reports(), reports())
-@examples(0.3)
+@examples(0.15)
 def test_only_equal_shapes_are_paired_and_every_bucket_is_told_once(a: Report, b: Report) -> None:
     found = compare(a, b)
     wanted = {each.shape for each in a.buckets} & {each.shape for each in b.buckets}
@@ -350,7 +350,7 @@ def test_only_equal_shapes_are_paired_and_every_bucket_is_told_once(a: Report, b
 
 
 @given(reports(), reports())
-@examples(0.3)
+@examples(0.15)
 def test_all_together_lies_between_the_buckets(a: Report, b: Report) -> None:
     found = compare(a, b)
     together = found.overall
@@ -366,7 +366,7 @@ def test_all_together_lies_between_the_buckets(a: Report, b: Report) -> None:
 
 
 @given(st.lists(st.tuples(_times, _times, st.floats(0, 0.9), st.floats(0, 0.9)), min_size=1))
-@examples(0.3)
+@examples(0.15)
 def test_independent_figures_doubt_their_mean_less(
     rows: list[tuple[float, float, float, float]],
 ) -> None:
@@ -680,7 +680,7 @@ def test_a_loss_counts_only_when_its_interval_lies_beyond_what_is_allowed(
 
 
 @given(st.floats(0.0, 0.5), st.floats(0.0, 0.2), st.floats(0.0, 0.5), st.floats(0.0, 0.3))
-@examples(0.3)
+@examples(0.15)
 def test_allowing_more_never_fails_what_passed(
     loss: float, doubt: float, allowed: float, more: float
 ) -> None:

@@ -13,9 +13,11 @@ import traceanalyzer
 
 _COMMANDS = {
     "capture": "Record a server under Nsight Systems, then print the report.",
+    "compare": "Print what changed between two captures; a gate for regressions.",
     "hooks": "See and manage the hooks that put ranges into a server.",
     "ranges": "List the ranges in a trace: time, and the phase each is read as.",
-    "report": "Print where the GPU time of a decode cycle goes.",
+    "report": "Print whether speculation wins, where the time goes, and what to do.",
+    "sweep": "Predict the best draft length from captures at several of them.",
 }
 
 

@@ -139,10 +139,13 @@ def _missing(report: Report, verdicts: Sequence[BucketVerdict], known: Known) ->
         batches = sorted(
             {str(report.buckets[each.bucket].shape.batch or "unknown") for each in without}
         )
-        texts.append(
+        text = (
             f"a baseline at batch {', '.join(batches)}: record the server with speculation off "
             "(--baseline TRACE), or give the time of a plain decode step (--baseline-ms)"
         )
+        if None in known.baseline.steps and len(batches) > 1:
+            text += "; the step given tells no batch, so it cannot be matched (write 8=14.2)"
+        texts.append(text)
     if any(report.buckets[each.bucket].mean_period_ns.low is None for each in verdicts):
         texts.append("intervals: a single cycle tells none; record more")
     return texts

@@ -134,7 +134,7 @@ def _recorded_alike(a: Report, b: Report) -> list[Obstacle]:
         text = f"A was recorded by {products[0]} and B by {products[1]}, which cost differently"
         found.append(Obstacle("profiler", text, "Record both in the same way.", False))
     if len(a.ranks) != len(b.ranks):
-        text = f"A holds {len(a.ranks)} ranks and B {len(b.ranks)}"
+        text = f"the number of ranks differs: {len(a.ranks)} in A, {len(b.ranks)} in B"
         step = "Make sure that both servers are as large, or compare the same ranks."
         found.append(Obstacle("ranks", text, step, False))
     return found

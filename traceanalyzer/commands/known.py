@@ -105,16 +105,17 @@ def known_options(command: _Command) -> _Command:
         ),
         click.option(
             "--accept-len",
-            type=float,
+            type=click.FloatRange(min=0),
             metavar="NUMBER",
             help="Accept length by number, bonus token included (else see the next option).",
         ),
         click.option(
             "--accept-len-definition",
-            type=click.Choice(["bonus included", "bonus excluded"]),
+            metavar="TEXT",
             default="bonus included",
             show_default=True,
-            help="What the number of --accept-len counts.",
+            help="What the number of --accept-len counts: 'bonus included', 'bonus left out', or an "
+            "engine's own name for it, such as 'vllm 0.8.5 mean acceptance length'.",
         ),
         click.option("--engine", metavar="NAME", help="Engine that wrote the log (default: seen)."),
         click.option(

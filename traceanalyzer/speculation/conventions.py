@@ -122,7 +122,7 @@ def to_accept_len(
     bonus, divisor = _terms(convention, draft_tokens, verified_tokens)
     if not math.isfinite(value) or (divisor is not None and not 0 <= value <= 1):
         raise InputError(
-            f"{value:g} cannot be {convention.engine}'s {convention.name}",
+            f"{value:g} cannot be {_called(convention)}",
             next_step="A share is 0 to 1: divide per cent by 100." if divisor else None,
         )
     return value * (divisor or 1) + (1 - bonus)
@@ -148,14 +148,14 @@ def to_survival(convention: Convention, values: Sequence[float]) -> tuple[float,
     """
     if not all(0 <= each <= 1 for each in values):
         raise InputError(
-            f"{convention.engine}'s {convention.name} must be shares from 0 to 1",
+            f"{_called(convention)} must be shares from 0 to 1",
             next_step="Divide per cent by 100.",
         )
     if convention.kind is Kind.SURVIVAL:
         return tuple(values)
     if convention.kind is Kind.CONDITIONAL:
         return survival_from_conditional(values)
-    raise InputError(f"{convention.engine}'s {convention.name} is not one share a position")
+    raise InputError(f"{_called(convention)} is not one share a position")
 
 
 def from_survival(convention: Convention, survival: Sequence[float]) -> tuple[float, ...]:
@@ -168,7 +168,7 @@ def from_survival(convention: Convention, survival: Sequence[float]) -> tuple[fl
         return tuple(survival)
     if convention.kind is Kind.CONDITIONAL:
         return tuple(each or 0.0 for each in conditional_from_survival(survival))
-    raise InputError(f"{convention.engine}'s {convention.name} is not one share a position")
+    raise InputError(f"{_called(convention)} is not one share a position")
 
 
 def to_counts(
@@ -180,7 +180,7 @@ def to_counts(
         InputError: The convention is not a histogram, or the counts cannot be.
     """
     if convention.kind is not Kind.HISTOGRAM:
-        raise InputError(f"{convention.engine}'s {convention.name} is not a histogram")
+        raise InputError(f"{_called(convention)} is not a histogram")
     return AcceptanceCounts.from_histogram(draft_tokens, histogram)
 
 
@@ -212,7 +212,7 @@ def _terms(
     kind = convention.kind
     if kind not in _BONUS_COUNTED:
         raise InputError(
-            f"{convention.engine}'s {convention.name} is one number a position",
+            f"{_called(convention)} is one number a position",
             next_step="Convert all positions at once.",
         )
     if kind in {Kind.LENGTH, Kind.DRAFTS, Kind.BONUS_TWICE}:
@@ -223,7 +223,7 @@ def _terms(
     drafts = _shift(slots, -1) if by_slots else steps
     if drafts is None or drafts < 1:
         raise InputError(
-            f"{convention.engine}'s {convention.name} is a share of drafts: how many were there?",
+            f"{_called(convention)} is a share of drafts: how many were there?",
             next_step="Say how many tokens were drafted, or verified, in a cycle.",
         )
     return _BONUS_COUNTED[kind], drafts + _BONUS_COUNTED[kind]
@@ -271,3 +271,10 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 def _plain(text: str) -> str:
     return re.sub(r"[\s_-]+", " ", text.strip().lower())
+
+
+def _called(convention: Convention) -> str:
+    """Whose number it is, where an engine calls it so."""
+    if not convention.engine:
+        return f"a number that is {convention.name!r}"
+    return f"{convention.engine}'s {convention.name}"

@@ -11,11 +11,14 @@ import pytest
 from tests.harness import SAMPLE_TRACES, run_cli
 from traceanalyzer import AnalysisOptions, analyze, load
 from traceanalyzer.importers.acceptance.log import reading_of_number
+from traceanalyzer.simulation.__main__ import main as simulate
 from traceanalyzer.verdict.baseline import measured_baseline
 from traceanalyzer.verdict.known import Known
 from traceanalyzer.verdict.sweep import sweep_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from traceanalyzer.report import BucketReport, BucketVerdict, Report
     from traceanalyzer.report.sweep import SweepBatch
 
@@ -184,3 +187,44 @@ def test_a_sweep_predicts_a_length_it_was_not_shown(name: str) -> None:
     assert predicted.tokens_per_s.high is not None
     assert predicted.tokens_per_s.low <= measured.value <= predicted.tokens_per_s.high
     assert predicted.tokens_per_s.value == pytest.approx(measured.value, rel=0.02)
+
+
+def short_run(folder: Path, preset: str, container: str, *settings: str) -> Path:
+    """A shallow model on one rank, recorded as Nsight Systems or as torch.profiler does."""
+    suffix = {"sqlite": "sqlite", "kineto": "json.gz"}[container]
+    path = folder / f"{preset}{''.join(settings[-1:])}.{suffix}"
+    options = ["--preset", preset, "--ranks", "1", "--cycles", "40", "--format", container]
+    shallow = ("layers=6", "exact=false", *settings)
+    assert simulate([str(path), *options, *(f"--set={setting}" for setting in shallow)]) == 0
+    return path
+
+
+def test_the_verdict_does_not_depend_on_who_recorded(tmp_path: Path) -> None:
+    found = {}
+    for container in ("sqlite", "kineto"):
+        plain = short_run(tmp_path, "seed-baseline", container)
+        fast = short_run(tmp_path, "seed", container)
+        known = Known(baseline=measured_baseline(analyze(load(plain))))
+        report = analyze(load(fast), AnalysisOptions(known=known))
+        assert report.verdict is not None
+        (bucket,) = report.verdict.buckets
+        assert bucket.speedup is not None
+        growth = {row.name: row.verify_ns for row in bucket.growth}
+        found[container] = (bucket.outcome, bucket.speedup.value, growth["attention"])
+    assert found["kineto"][0] == found["sqlite"][0]
+    assert found["kineto"][1] == pytest.approx(found["sqlite"][1], rel=0.005)
+    # One holds the kernels of every cycle, the other those of three.
+    assert found["kineto"][2] == pytest.approx(found["sqlite"][2], rel=0.05)
+
+
+def test_compare_and_sweep_read_torch_profilers_traces_too(tmp_path: Path) -> None:
+    traces = [
+        short_run(tmp_path, "seed-sweep-linear", "kineto", f"draft_tokens={k}") for k in (1, 5)
+    ]
+    swept = run_cli("sweep", *traces, "--baseline-ms", "11.1").stdout
+    assert "Draft 1:" in swept
+    assert "per token" in swept
+    plain = short_run(tmp_path, "seed-baseline", "kineto")
+    compared = run_cli("compare", plain, traces[1]).stdout
+    assert "decode → verify" in compared
+    assert "accept length" in compared

@@ -13,6 +13,7 @@ from nvtx_hooks.vocabulary import (
     pack_accept,
     pack_accept_count,
     pack_overshoot,
+    pack_ranks,
 )
 from tests.strategies import build, examples
 from traceanalyzer.analyses.acceptance import accepted_by_bucket
@@ -48,6 +49,10 @@ def cycles(*rows: tuple[int, int, int]) -> pl.DataFrame:
     """Kept cycles: process, number, bucket."""
     schema = {"process": pl.Int32, "number": pl.Int64, "bucket": pl.UInt32}
     return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def shape_of(batch: int, verified_tokens: int, padded: int | None = None) -> dict[str, Any]:
+    return {"batch": batch, "padded_batch": padded, "verified_tokens": verified_tokens}
 
 
 def accept(cycle: int, request: int, k: int, accepted: int, flags: int = 0) -> tuple[str, int]:
@@ -87,8 +92,8 @@ def test_what_is_not_live_is_left_out_and_named() -> None:
         accept(1, 10, 3, 1, Flags.WARM_UP),
     )
     (found,) = accepted_by_bucket(trace, cycles((0, 1, 0))).values()
-    assert (found.counts, found.stale, found.idle) == ([(3, 2, 1)], 1, 1)
-    report = bucket_acceptance(found, verified_tokens=12)
+    assert (found.counts, found.stale, found.idle) == ([(3, 2, 1)], [(3, 1)], [(3, 1)])
+    report = bucket_acceptance(found, shape_of(4, 12))
     assert report is not None
     assert report.ledger is not None
     assert (report.ledger.committed, report.ledger.rejected) == (3, 1)
@@ -99,7 +104,7 @@ def test_overshoot_is_not_committed() -> None:
     trace = marked(accept(1, 7, 3, 3), ("overshoot", pack_overshoot(1, 7, 2)), accept(2, 8, 3, 3))
     (found,) = accepted_by_bucket(trace, cycles((0, 1, 0), (0, 2, 0))).values()
     assert found.by_request == [(2, 1), (4, 1)]
-    report = bucket_acceptance(found, verified_tokens=4)
+    report = bucket_acceptance(found, shape_of(1, 4))
     assert report is not None
     assert (report.committed_tokens, report.accept_len.value) == (6, 3.0)
     assert report.survival == [1.0, 1.0, 1.0]  # what the target accepted, cut or not
@@ -117,7 +122,7 @@ def test_counts_of_many_requests_have_no_requests() -> None:
 def test_without_live_requests_there_is_no_acceptance() -> None:
     trace = marked(accept(1, 7, 3, 2, Flags.DUMMY))
     (found,) = accepted_by_bucket(trace, cycles((0, 1, 0))).values()
-    assert bucket_acceptance(found, 4) is None
+    assert bucket_acceptance(found, shape_of(1, 4)) is None
     assert accepted_by_bucket(build(), cycles((0, 1, 0))) == {}
 
 
@@ -137,7 +142,7 @@ def of(clusters: list[list[int]], k: int) -> AcceptedInBucket:
 @given(st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=6), min_size=1, max_size=14))
 @examples(0.2)
 def test_the_acceptance_of_requests_adds_up(clusters: list[list[int]]) -> None:
-    found = bucket_acceptance(of(clusters, 4), verified_tokens=5)
+    found = bucket_acceptance(of(clusters, 4), shape_of(1, 5))
     assert found is not None
     drafts = [each for accepted in clusters for each in accepted]
     assert found.request_cycles == len(drafts)
@@ -156,3 +161,76 @@ def test_the_acceptance_of_requests_adds_up(clusters: list[list[int]]) -> None:
     for name in ("committed", "rejected", "overshoot", "stale", "idle"):
         ledger[name] = getattr(found.ledger, name)
     assert sum(ledger.values()) == found.ledger.verified == 5 * len(drafts)
+
+
+def test_overshoot_of_unknown_or_equal_requests_is_taken_off_once() -> None:
+    for one, other in ((0, 0), (7, 7)):
+        trace = marked(
+            accept(1, one, 3, 3), accept(1, other, 3, 3), ("overshoot", pack_overshoot(1, one, 2))
+        )
+        (found,) = accepted_by_bucket(trace, cycles((0, 1, 0))).values()
+        assert found.by_cycle == [(6, 2)]
+
+
+def test_overshoot_of_counted_requests_is_taken_off() -> None:
+    many = ("accept_count", pack_accept_count(1, 70, 3, 3, 0))
+    trace = marked(many, ("overshoot", pack_overshoot(1, 9, 2)))
+    (found,) = accepted_by_bucket(trace, cycles((0, 1, 0))).values()
+    assert found.by_cycle == [(278, 70)]
+
+
+def ranked(*told: tuple[int, int]) -> list[tuple[int, str, int]]:
+    """`ranks` marks: tensor-parallel rank and data-parallel rank of each process."""
+    return [
+        (process, "ranks", pack_ranks(tp_rank, 2, dp_rank, 2, 0, 1))
+        for process, (tp_rank, dp_rank) in enumerate(told)
+    ]
+
+
+def test_a_silent_rank_hears_the_speaker_of_its_own_group() -> None:
+    marks = [
+        *ranked((0, 0), (1, 0), (0, 1), (1, 1)),
+        (0, *accept(1, 7, 3, 2)),
+        (2, *accept(1, 8, 3, 0)),
+    ]
+    trace = told_by(marks, (0, 1, 2, 3))
+    found = accepted_by_bucket(trace, cycles((1, 1, 0), (3, 1, 6)))
+    assert found[0].counts == [(3, 2, 1)]
+    assert found[6].counts == [(3, 0, 1)]
+
+
+def test_every_draft_accepted_by_changing_numbers_of_requests() -> None:
+    marks = [
+        accept(cycle, request, 3, 3)
+        for cycle in range(1, 13)
+        for request in range(1, 2 + cycle % 7)
+    ]
+    trace = marked(*marks)
+    (found,) = accepted_by_bucket(trace, cycles(*((0, each, 0) for each in range(1, 13)))).values()
+    report = bucket_acceptance(found, shape_of(8, 32))
+    assert report is not None
+    assert report.accept_len.value == 4
+    per_cycle = report.committed_per_cycle
+    assert per_cycle.low is not None
+    assert per_cycle.high is not None
+    assert per_cycle.low <= per_cycle.value <= per_cycle.high
+
+
+def test_slots_of_chains_of_two_lengths_are_each_their_own() -> None:
+    trace = marked(accept(1, 7, 3, 2), accept(1, 8, 1, 0, Flags.STALE))
+    (found,) = accepted_by_bucket(trace, cycles((0, 1, 0))).values()
+    report = bucket_acceptance(found, shape_of(2, 6))
+    assert report is not None
+    assert report.ledger is not None
+    assert (report.ledger.stale, report.ledger.committed, report.ledger.rejected) == (2, 3, 1)
+    assert (unknown := bucket_acceptance(found, shape_of(2, 7))) is not None
+    assert unknown.ledger is None
+
+
+def test_padding_is_idle() -> None:
+    trace = marked(accept(1, 7, 3, 2))
+    (found,) = accepted_by_bucket(trace, cycles((0, 1, 0))).values()
+    report = bucket_acceptance(found, shape_of(1, 4, padded=4))
+    assert report is not None
+    assert report.ledger is not None
+    assert (report.ledger.verified, report.ledger.idle) == (16, 12)

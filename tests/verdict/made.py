@@ -14,9 +14,14 @@ from traceanalyzer.report import (
     CaptureFile,
     ClassTime,
     Clock,
+    Coverage,
+    CyclesReport,
+    Device,
+    Dropped,
     Estimated,
     Gap,
     Instrumentation,
+    RankReport,
     Report,
     Rollup,
     Spread,
@@ -156,6 +161,19 @@ def report(*buckets: BucketReport, path: str = "made.sqlite", syncs: float = 0.0
         ranks=[],
         buckets=list(buckets),
         instrumentation=Instrumentation(100, [], syncs, 0.0, 0.0),
+    )
+
+
+def rank(gpu: str, kept: int = 100) -> RankReport:
+    """A rank on a GPU of this name."""
+    return RankReport(
+        rank=0,
+        process_id=1,
+        process_name=None,
+        device=Device(0, gpu),
+        coverage=Coverage(0, 0.0, 0, []),
+        cycles=CyclesReport(kept, Dropped(0, 0, 0, 0), None, 0),
+        phases=[],
     )
 
 

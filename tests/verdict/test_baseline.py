@@ -1,21 +1,28 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.verdict.made import MS, decode_bucket, report, seed_bucket
 from traceanalyzer.errors import InputError
+from traceanalyzer.report import BucketShape
 from traceanalyzer.verdict.baseline import Baseline, measured_baseline, told_baseline
+
+
+def of(batch: int | None, graph: str = "CUDA graph") -> BucketShape:
+    return BucketShape("verify", batch, batch, None, None, None, graph)
 
 
 def test_steps_are_measured_by_batch_from_decode_cycles() -> None:
     baseline = measured_baseline(report(decode_bucket(11.1), decode_bucket(14.2, batch=8)))
-    one, eight = baseline.at(1, only_batch=False), baseline.at(8, only_batch=False)
+    one, eight = baseline.at(of(1), only_shape=False), baseline.at(of(8), only_shape=False)
     assert one
     assert one.period_ns.value == 11.1 * MS
     assert eight
     assert eight.period_ns.value == 14.2 * MS
     assert "100 decode cycles of made.sqlite" in one.source
-    assert baseline.at(2, only_batch=True) is None
+    assert baseline.at(of(2), only_shape=True) is None
 
 
 def test_a_capture_that_speculates_is_no_baseline() -> None:
@@ -31,8 +38,8 @@ def test_a_capture_without_decode_cycles_is_no_baseline() -> None:
 
 def test_a_step_of_unknown_batch_fits_where_only_one_batch_can_be_meant() -> None:
     baseline = measured_baseline(report(decode_bucket(11.1, batch=None)))
-    assert baseline.at(4, only_batch=False) is None
-    step = baseline.at(4, only_batch=True)
+    assert baseline.at(of(4), only_shape=False) is None
+    step = baseline.at(of(4), only_shape=True)
     assert step
     assert step.assumed
     assert "same batch" in step.assumed
@@ -40,12 +47,12 @@ def test_a_step_of_unknown_batch_fits_where_only_one_batch_can_be_meant() -> Non
 
 def test_cycles_of_unknown_batch_take_the_only_step() -> None:
     baseline = told_baseline(["8=14.2"])
-    assert baseline.at(None, only_batch=True) is not None
-    assert told_baseline(["8=14.2", "1=11.1"]).at(None, only_batch=True) is None
+    assert baseline.at(of(None), only_shape=True) is not None
+    assert told_baseline(["8=14.2", "1=11.1"]).at(of(None), only_shape=True) is None
 
 
 def test_a_number_alone_never_stands_for_another_known_batch() -> None:
-    assert told_baseline(["1=11.1"]).at(8, only_batch=True) is None
+    assert told_baseline(["1=11.1"]).at(of(8), only_shape=True) is None
 
 
 @pytest.mark.parametrize("text", ["", "fast", "0", "-3", "nan", "inf", "0=3", "x=3", "1.5=3", "8="])
@@ -56,7 +63,20 @@ def test_what_is_no_time_is_told(text: str) -> None:
 
 def test_a_measured_step_replaces_a_told_one() -> None:
     both = told_baseline(["1=9"]).with_steps_of(measured_baseline(report(decode_bucket(11.1))))
-    step = both.at(1, only_batch=True)
+    step = both.at(of(1), only_shape=True)
     assert step
     assert step.period_ns.value == 11.1 * MS
-    assert Baseline().at(1, only_batch=True) is None
+    assert Baseline().at(of(1), only_shape=True) is None
+
+
+def test_of_two_paths_at_one_batch_the_one_launched_alike_is_taken() -> None:
+    eager = replace(decode_bucket(19.0), cycles=118)
+    eager = replace(eager, shape=replace(eager.shape, graph="no graph"))
+    baseline = measured_baseline(report(eager, decode_bucket(11.1)))
+    replayed, launched = (
+        baseline.at(of(1, graph), only_shape=True) for graph in ("CUDA graph", "no graph")
+    )
+    assert replayed
+    assert launched
+    assert (replayed.period_ns.value, launched.period_ns.value) == (11.1 * MS, 19.0 * MS)
+    assert "118 launched differently left out" in replayed.source

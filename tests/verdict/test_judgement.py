@@ -12,14 +12,16 @@ from tests.strategies import examples
 from tests.verdict.made import (
     MS,
     SEED_COUNTS,
+    acceptance,
     around,
     decode_bucket,
     phase,
+    rank,
     report,
     seed_bucket,
     verify_bucket,
 )
-from traceanalyzer.report import Check, Report, Verdict
+from traceanalyzer.report import BucketReport, Check, Estimated, Report, Verdict
 from traceanalyzer.speculation.acceptance import AcceptanceCounts, AcceptanceReading
 from traceanalyzer.verdict.baseline import measured_baseline, told_baseline
 from traceanalyzer.verdict.judgement import judged
@@ -125,7 +127,7 @@ def test_every_bucket_wins_though_the_naive_mean_loses() -> None:
     assert [each.outcome for each in verdict.buckets] == ["winning", "winning"]
     assert verdict.mixed
     assert verdict.mixed.speedup
-    assert verdict.mixed.speedup > 1
+    assert verdict.mixed.speedup.value > 1
     tokens = 900 * 1.5 + 10 * 8 * 1.5
     naive = tokens / (900 * 14.0 + 10 * 29.0)  # tokens a ms
     plain_at_equal_mix = (1 + 8) / (10 + 20)
@@ -138,7 +140,7 @@ def test_every_bucket_loses_though_the_naive_mean_wins() -> None:
     assert [each.outcome for each in verdict.buckets] == ["losing", "losing"]
     assert verdict.mixed
     assert verdict.mixed.speedup
-    assert verdict.mixed.speedup < 1
+    assert verdict.mixed.speedup.value < 1
     tokens = 10 * 1.5 + 900 * 8 * 1.5
     naive = tokens / (10 * 16.0 + 900 * 31.0)
     assert naive > (1 + 8) / (10 + 20)
@@ -261,6 +263,117 @@ def test_growth_lines_up_kernel_classes_and_idle_time() -> None:
     }
     assert found.growth[0].name == "attention"
     assert found.draft_collective_ns == 0.5 * MS
+
+
+def test_plain_steps_in_between_count_for_the_whole() -> None:
+    """Verify cycles win, but every second cycle is a plain step three times a plain server's."""
+    counts = AcceptanceCounts.from_histogram(1, [10, 90])
+    verify = verify_bucket([phase("verify", 3.0, 3.0)], counts, n=2, share=0.3)
+    steps = replace(decode_bucket(6.0), time_share=0.7)
+    known = Known(baseline=told_baseline(["1=2"]), not_decoding_share=0.1)
+    verdict = verdict_of(report(steps, verify), known)
+    assert verdict.buckets[0].outcome == "winning"
+    assert verdict.outcome == "losing"
+    together = (190 * 2.0 + 100 * 2.0) / (100 * 3.0 + 100 * 6.0)
+    assert verdict.mixed
+    assert verdict.mixed.speedup
+    assert verdict.mixed.speedup.value == pytest.approx(together)
+    assert verdict.service_speedup == pytest.approx(1 / (0.1 + 0.9 / together))
+
+
+def test_a_batch_of_a_tenth_of_the_time_does_not_speak_for_the_whole() -> None:
+    verdict = verdict_of(two_batches(2.0, 29.0, (10, 10)), Known(baseline=told_baseline(["1=10"])))
+    assert verdict.buckets[0].outcome == "winning" or verdict.buckets[1].outcome == "winning"
+    assert verdict.outcome == "unknown"
+
+
+def test_ranks_of_several_groups_weigh_as_much_as_they_ran() -> None:
+    """Batch 4 on two data-parallel ranks and batch 8 on one of them."""
+    four = AcceptanceCounts.from_histogram(1, [100 * 4, 100 * 4])
+    eight = AcceptanceCounts.from_histogram(1, [50 * 8, 50 * 8])
+    buckets = [
+        verify_bucket([phase("verify", 3.0, 3.0)], four, batch=4, n=2, ranks=2, cycles=200),
+        verify_bucket([phase("verify", 4.0, 4.0)], eight, batch=8, n=2, ranks=1, cycles=100),
+    ]
+    verdict = verdict_of(report(*buckets), Known(baseline=told_baseline(["4=2", "8=9"])))
+    assert verdict.mixed
+    assert verdict.mixed.speedup
+    by_hand = (200 * 1.5 * 2 + 100 * 1.5 * 9) / (200 * 3.0 + 100 * 4.0)
+    assert verdict.mixed.speedup.value == pytest.approx(by_hand)
+
+
+def test_an_accept_len_beyond_k_fails_also_without_marks() -> None:
+    known = replace(AT_11_1, readings=(reading(9.0),))
+    verdict = verdict_of(report(seed_bucket(None)), known)
+    assert verdict.outcome == "withheld"
+
+
+def test_one_cycle_decides_nothing() -> None:
+    bucket = seed_bucket(mean_period_ns=Estimated(5 * MS))
+    assert verdict_of(report(bucket)).outcome == "undecided"
+
+
+def test_unknown_batches_that_replay_different_graphs_share_no_baseline() -> None:
+    def graph(name: str) -> BucketReport:
+        bucket = seed_bucket(None, batch=None, share=0.5)
+        return replace(bucket, shape=replace(bucket.shape, graph=name))
+
+    known = replace(AT_11_1, readings=(reading(2.25),))
+    verdict = verdict_of(report(graph("graph 1"), graph("graph 2")), known)
+    assert [each.baseline_ns for each in verdict.buckets] == [None, None]
+    assert [each.accept_len for each in verdict.buckets] == [None, None]
+
+
+def test_counts_that_differ_within_what_few_cycles_can_tell_are_no_contradiction() -> None:
+    doubted = replace(seed_bucket(), acceptance=acceptance(SEED_COUNTS, doubt=0.1))
+    assert SEED_COUNTS.accept_len is not None
+    served = 1.08 * SEED_COUNTS.accept_len / 31.744 * 1000
+    judgement = judged(report(doubted), replace(AT_11_1, tokens_per_s=served))
+    (check,) = (each for each in judgement.trust if each.check == "acceptance")
+    assert check.status == "ok"
+    assert "few cycles" in check.text
+
+
+def test_throughput_says_nothing_where_the_batch_is_unknown() -> None:
+    known = replace(AT_11_1, readings=(reading(2.25),), tokens_per_s=3900.0)
+    judgement = judged(report(seed_bucket(None, batch=None)), known)
+    assert not any(check.check == "acceptance" for check in judgement.trust)
+
+
+def test_tokens_per_second_and_speedup_tell_the_same() -> None:
+    """Also where stale requests fill a part of each batch."""
+    found = replace(
+        acceptance(SEED_COUNTS, batch=8), request_cycles=SEED_COUNTS.request_cycles // 2
+    )
+    bucket = replace(seed_bucket(batch=8), acceptance=found)
+    (verdict,) = verdict_of(report(bucket), Known(baseline=told_baseline(["8=20"]))).buckets
+    assert verdict.tokens_per_s
+    assert verdict.baseline_tokens_per_s
+    assert verdict.speedup
+    ratio = verdict.tokens_per_s.value / verdict.baseline_tokens_per_s.value
+    assert ratio == pytest.approx(verdict.speedup.value)
+
+
+@pytest.mark.parametrize("trouble", ["another GPU", "failed check", "host"])
+def test_a_baseline_of_another_kind_is_refused(trouble: str) -> None:
+    plain = report(decode_bucket(11.1), path="plain.sqlite")
+    if trouble == "host":
+        plain = replace(plain, capture=replace(plain.capture, time_base="host"))
+    elif trouble == "failed check":
+        plain = replace(plain, trust=[Check("coverage", "failed", "65 %")])
+    ours = replace(report(seed_bucket()), ranks=[rank("H200")])
+    if trouble == "another GPU":
+        plain = replace(plain, ranks=[rank("RTX PRO 6000")])
+    verdict = verdict_of(ours, Known(baseline=measured_baseline(plain)))
+    assert verdict.outcome == "withheld"
+    assert [action.action for action in verdict.actions] == ["Do not act on this capture yet"]
+
+
+def test_a_reading_of_another_configuration_is_said_to_be_one() -> None:
+    known = replace(AT_11_1, readings=(reading(2.25, draft_tokens=3, batch=2.5),))
+    texts = " ".join(verdict_of(report(seed_bucket()), known).caveats)
+    assert "k = 3, these cycles of k = 5" in texts
+    assert "2.5 running requests, these cycles of 1" in texts
 
 
 def test_whole_requests_need_the_share_that_is_not_decoding() -> None:

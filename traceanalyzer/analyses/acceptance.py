@@ -12,11 +12,10 @@ import polars as pl
 
 from nvtx_hooks.vocabulary import ACCEPT, ACCEPT_COUNT, OVERSHOOT, Flags
 from traceanalyzer.phases.marks import read_marks
+from traceanalyzer.phases.speakers import speakers
 from traceanalyzer.report import Acceptance
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from traceanalyzer.trace import Trace
 
 _NOT_LIVE = Flags.WARM_UP | Flags.CAPTURE | Flags.DUMMY | Flags.IDLE | Flags.STALE
@@ -85,23 +84,21 @@ class AcceptedInBucket:
     """What the marks tell about the kept cycles of one bucket.
 
     Attributes:
-        cycles: Distinct cycles with accept marks.
         counts: Rows of k, accepted drafts, and live request-cycles.
         by_request: Committed tokens and live request-cycles of each request; empty where marks do
             not tell requests apart.
         by_cycle: Committed tokens and live request-cycles of each cycle, in order.
         overshoot_tokens: Accepted but past the request's end.
-        stale: Request-cycles of finished requests that were verified once more.
-        idle: Request-cycles of padding.
+        stale: Rows of k and request-cycles of finished requests that were verified once more.
+        idle: Rows of k and request-cycles of padding.
     """
 
-    cycles: int
     counts: list[tuple[int, int, int]]
     by_request: list[tuple[int, int]]
     by_cycle: list[tuple[int, int]]
     overshoot_tokens: int
-    stale: int
-    idle: int
+    stale: list[tuple[int, int]]
+    idle: list[tuple[int, int]]
 
 
 def accepted_by_bucket(trace: Trace, cycles: pl.DataFrame) -> dict[int, AcceptedInBucket]:
@@ -109,49 +106,73 @@ def accepted_by_bucket(trace: Trace, cycles: pl.DataFrame) -> dict[int, Accepted
 
     Args:
         trace: Holds the marks.
-        cycles: Kept cycles: process, number (the hooks' cycle number), bucket. Ranks of a
-            tensor-parallel group run the same cycles and one of them speaks for all, so where a
-            single process speaks its numbers hold for every process.
+        cycles: Kept cycles: process, number (the hooks' cycle number), bucket. One rank of a
+            tensor-parallel group speaks for all, see `speakers`.
     """
-    rows = accepted_drafts(trace).join(
-        read_marks(trace, OVERSHOOT).group_by("process", "cycle", "request").agg(pl.sum("tokens")),
-        on=["process", "cycle", "request"],
-        how="left",
-        maintain_order="left",
+    of_cycle = (
+        cycles.filter(pl.col("number") >= 0)
+        .join(speakers(trace, (ACCEPT, ACCEPT_COUNT)), on="process")
+        .select("speaker", "bucket", cycle="number")
+        .unique(["speaker", "cycle"], keep="first", maintain_order=True)
     )
-    key = ["cycle"] if rows["process"].n_unique() == 1 else ["process", "cycle"]
-    known = cycles.filter(pl.col("number") >= 0).rename({"number": "cycle"})
-    of_cycle = known.unique(key, keep="first", maintain_order=True).select(*key, "bucket")
-    found = rows.join(of_cycle, on=key, how="inner", maintain_order="left").with_columns(
+    rows = _in_buckets(accepted_drafts(trace), of_cycle).with_columns(
         live=pl.col("flags").cast(pl.Int32) & int(_NOT_LIVE) == 0,
-        overshoot=pl.col("tokens").fill_null(0),
+        tokens=(pl.col("accepted") + 1) * pl.col("count"),
     )
-    ordered = found.sort("process", "cycle", maintain_order=True)
+    lost = _in_buckets(read_marks(trace, OVERSHOOT), of_cycle)
+    live = rows.filter("live")
+    counts = _summed(live, ["k", "accepted"], "count")
+    by_cycle = _committed(live, lost, ["process", "cycle"])
+    by_request = _committed(live, lost, ["process", "request"])
+    unknown = set(live.filter(pl.col("request").fill_null(0) == 0)["bucket"])
+    overshoot = dict(lost.group_by("bucket").agg(pl.sum("tokens")).iter_rows())
+    stale, idle = (
+        _summed(rows.filter(pl.col("flags").cast(pl.Int32) & int(flag) != 0), ["k"], "count")
+        for flag in (Flags.STALE, Flags.IDLE)
+    )
     return {
-        int(bucket): _in_bucket(group)
-        for (bucket,), group in ordered.group_by("bucket", maintain_order=True)
+        bucket: AcceptedInBucket(
+            counts=counts.get(bucket, []),
+            by_request=[] if bucket in unknown else by_request.get(bucket, []),
+            by_cycle=by_cycle.get(bucket, []),
+            overshoot_tokens=int(overshoot.get(bucket, 0)),
+            stale=stale.get(bucket, []),
+            idle=idle.get(bucket, []),
+        )
+        for bucket in rows["bucket"].unique(maintain_order=True).to_list()
     }
 
 
-def _in_bucket(rows: pl.DataFrame) -> AcceptedInBucket:
-    live = rows.filter("live").with_columns(
-        committed=(pl.col("accepted") + 1) * pl.col("count") - pl.col("overshoot")
-    )
-    told = live["request"].fill_null(0).ne(0).all()
-    return AcceptedInBucket(
-        cycles=live.select("process", "cycle").n_unique(),
-        counts=_summed(live, ["k", "accepted"], keep=["k", "accepted", "count"]),
-        by_request=_summed(live, ["process", "request"]) if told else [],
-        by_cycle=_summed(live, ["process", "cycle"]),
-        overshoot_tokens=int(live["overshoot"].sum()),
-        stale=_total(_flagged(rows, Flags.STALE), pl.lit(1)),
-        idle=_total(_flagged(rows, Flags.IDLE), pl.lit(1)),
-    )
+def _in_buckets(marks: pl.DataFrame, of_cycle: pl.DataFrame) -> pl.DataFrame:
+    """Marks of the cycles that have a bucket, cycle by cycle."""
+    return marks.join(
+        of_cycle, left_on=["process", "cycle"], right_on=["speaker", "cycle"], how="inner"
+    ).sort("process", "cycle", maintain_order=True)
 
 
-def _summed(
-    rows: pl.DataFrame, by: list[str], *, keep: Sequence[str] = ("committed", "count")
-) -> list[tuple[Any, ...]]:
-    """Committed tokens and request-cycles of each group, in order of appearance."""
-    groups = rows.group_by(by, maintain_order=True)
-    return groups.agg(pl.sum("committed"), pl.sum("count")).select(keep).rows()
+def _committed(
+    live: pl.DataFrame, lost: pl.DataFrame, by: list[str]
+) -> dict[int, list[tuple[Any, ...]]]:
+    """Committed tokens (overshoot taken off) and request-cycles of each group, by bucket."""
+    keys = ["bucket", *by]
+    taken = lost.group_by(keys).agg(lost_tokens=pl.sum("tokens"))
+    groups = (
+        live.group_by(keys, maintain_order=True)
+        .agg(pl.sum("tokens"), pl.sum("count"))
+        .join(taken, on=keys, how="left", nulls_equal=True, maintain_order="left")
+        .select("bucket", pl.col("tokens") - pl.col("lost_tokens").fill_null(0), "count")
+    )
+    return _by_bucket(groups)
+
+
+def _summed(rows: pl.DataFrame, by: list[str], value: str) -> dict[int, list[tuple[Any, ...]]]:
+    """Sums of each group in order of appearance, by bucket."""
+    groups = rows.group_by(["bucket", *by], maintain_order=True).agg(pl.sum(value))
+    return _by_bucket(groups.select("bucket", *by, value))
+
+
+def _by_bucket(groups: pl.DataFrame) -> dict[int, list[tuple[Any, ...]]]:
+    found: dict[int, list[tuple[Any, ...]]] = {}
+    for bucket, *values in groups.iter_rows():
+        found.setdefault(bucket, []).append(tuple(values))
+    return found

@@ -14,6 +14,7 @@ import polars as pl
 
 from nvtx_hooks.vocabulary import BATCH, PROMPT, TOKENS
 from traceanalyzer.phases.marks import read_marks
+from traceanalyzer.phases.speakers import speakers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -103,10 +104,7 @@ def _unless_marks_tell_the_shape(graph: str) -> pl.Expr:
 
 
 def _marked_shapes(trace: Trace) -> pl.DataFrame:
-    """What the hooks' marks tell of each cycle: process, cycle and the numbers of its shape.
-
-    One process speaks for its tensor-parallel group, so what a lone speaker says holds for all.
-    """
+    """What the hooks' marks tell of each cycle: process, cycle and the numbers of its shape."""
     key = ["process", "cycle"]
     told = pl.concat(
         [
@@ -121,10 +119,12 @@ def _marked_shapes(trace: Trace) -> pl.DataFrame:
         .agg(pl.all().drop_nulls().first())
         .with_columns(pl.col("padded_batch").replace(0, None))
     )
-    if told["process"].n_unique() != 1:
-        return told
-    everyone = trace.processes.select("process")
-    return everyone.join(told.drop("process"), how="cross")
+    heard = speakers(trace, (BATCH, TOKENS, PROMPT))
+    return (
+        heard.join(told, left_on="speaker", right_on="process", maintain_order="left_right")
+        .unique(key, keep="first", maintain_order=True)
+        .drop("speaker")
+    )
 
 
 def _first_told(trace: Trace, mark: str, **columns: str) -> pl.DataFrame:

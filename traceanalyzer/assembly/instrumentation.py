@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import polars as pl
 
+from traceanalyzer.phases.rules import is_prompt_work
 from traceanalyzer.report import Instrumentation, SyncCalls
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    import polars as pl
 
     from traceanalyzer.assembly.timing import Timing
 
@@ -29,7 +29,9 @@ def instrumentation_of(timing: Timing, calls: pl.DataFrame) -> Instrumentation:
     """
     lanes = np.bincount(timing.cycles.spans.lane, minlength=1)
     cycles = int(lanes.sum())
-    device = int(calls.filter(calls["scope"] == "device")["calls"].sum())
+    prompts = [place for place, label in enumerate(timing.labels) if is_prompt_work(label)]
+    decoding = calls.filter((pl.col("scope") == "device") & ~pl.col("label").is_in(prompts))
+    device = int(decoding["calls"].sum())
     return Instrumentation(
         cycles=int(lanes.max()),
         sync_calls=[

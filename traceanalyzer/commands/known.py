@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from traceanalyzer.commands.inputs import Share
+from traceanalyzer.commands.inputs import Positive, Share
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,7 +105,7 @@ def known_options(command: _Command) -> _Command:
         ),
         click.option(
             "--accept-len",
-            type=click.FloatRange(min=0),
+            type=Positive(),
             metavar="NUMBER",
             help="Accept length by number, bonus token included (else see the next option).",
         ),
@@ -114,8 +114,8 @@ def known_options(command: _Command) -> _Command:
             metavar="TEXT",
             default="bonus included",
             show_default=True,
-            help="What the number of --accept-len counts: 'bonus included', 'bonus left out', or an "
-            "engine's own name for it, such as 'vllm 0.8.5 mean acceptance length'.",
+            help="What the number of --accept-len counts: 'bonus included', 'bonus left out', or "
+            "an engine's own name for it, such as 'vllm 0.8.5 mean acceptance length'.",
         ),
         click.option("--engine", metavar="NAME", help="Engine that wrote the log (default: seen)."),
         click.option(
@@ -123,7 +123,7 @@ def known_options(command: _Command) -> _Command:
         ),
         click.option(
             "--tokens-per-s",
-            type=click.FloatRange(min=0, min_open=True),
+            type=Positive(),
             metavar="NUMBER",
             help="Tokens per second served without tracing, all requests together.",
         ),

@@ -36,7 +36,7 @@ def by_batch(report: Report) -> list[RenderableType]:
     verdict, rows = report.verdict, words.bucket_rows(report)
     if verdict is None or not rows:
         return []
-    needs = (9, 6, 5, 8, 7, 4, 4, 9, 9)
+    needs = (9, 6, 3, 5, 8, 7, 4, 4, 9, 9)
     columns = [Column(title, need) for title, need in zip(words.BUCKET_TITLES, needs, strict=True)]
     parts: list[RenderableType] = [
         bold("By batch"),

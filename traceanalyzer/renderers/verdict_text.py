@@ -45,14 +45,35 @@ def main_bucket(verdict: Verdict) -> BucketVerdict | None:
 
 def headline(verdict: Verdict) -> list[str]:
     """The answer in one or two sentences; why there is none when it is withheld."""
-    main = main_bucket(verdict)
     if verdict.outcome == "withheld":
         return ["Verdict withheld: a check on which every figure rests has failed."]
-    if verdict.outcome == "mixed":
-        return ["Speculation wins in some batches and loses in others (see by batch)."]
-    if main is None or main.speedup is None:
-        return ["No verdict yet.", *_missing(verdict)]
+    main = main_bucket(verdict)
+    if main is None or verdict.outcome == "unknown":
+        return ["No verdict yet.", *_too_little_matched(verdict), *_missing(verdict)]
+    if verdict.mixed is not None:
+        return [_over_all(verdict), *_missing(verdict)]
     return [_comparison(verdict.outcome, main), *_beyond_drafting(main), *_missing(verdict)]
+
+
+def _over_all(verdict: Verdict) -> str:
+    """Several loads in one capture: none of them speaks for the whole."""
+    mixed = verdict.mixed
+    text = "Speculation wins in some batches and loses in others"
+    if verdict.outcome != "mixed":
+        text = f"{_SENTENCES[verdict.outcome]} over all cycles"
+    if mixed is not None and mixed.speedup is not None:
+        text += f": {with_interval(mixed.speedup, unit='×')} plain decoding"
+    return f"{text} (see by batch)."
+
+
+def _too_little_matched(verdict: Verdict) -> list[str]:
+    mixed = verdict.mixed
+    if mixed is None or mixed.speedup is not None or not mixed.matched_share:
+        return []
+    return [
+        f"Only {percent(mixed.matched_share)} of the cycle time has a baseline of its own batch: "
+        "too little to speak for the whole (see by batch)."
+    ]
 
 
 def _missing(verdict: Verdict) -> list[str]:
@@ -94,7 +115,8 @@ def detail_lines(report: Report, main: BucketVerdict) -> list[str]:
     verdict, bucket = report.verdict, report.buckets[main.bucket]
     lines = [target_cost(main), *acceptance_lines(main, bucket)]
     lines += reading_lines(verdict) if verdict else ()
-    lines.append(break_even_line(main, bucket))
+    if verdict and verdict.outcome != "withheld":
+        lines.append(break_even_line(main, bucket))
     if verdict and verdict.service_speedup is not None:
         lines.append(f"whole requests: {verdict.service_speedup:.2f}× end to end")
     return [line for line in lines if line]
@@ -249,6 +271,7 @@ def _gain(tokens_per_s: float | None, share: float | None) -> str:
 BUCKET_TITLES: Final = (
     "batch",
     "tokens",
+    "launched",
     "of cycle time",
     "accept_len",
     "break-even",
@@ -261,11 +284,12 @@ BUCKET_TITLES: Final = (
 
 def bucket_rows(report: Report) -> list[tuple[str, ...]]:
     """One row a bucket of speculating cycles, where there are several and something is known."""
-    verdicts = report.verdict.buckets if report.verdict else []
-    known = any(each.accept_len or each.baseline_ns for each in verdicts)
-    if len(verdicts) < 2 or not known:
+    verdict = report.verdict
+    if verdict is None or verdict.mixed is None:
         return []
-    return [_bucket_row(report.buckets[each.bucket], each) for each in verdicts]
+    if not any(each.accept_len or each.baseline_ns for each in verdict.buckets):
+        return []
+    return [_bucket_row(report.buckets[each.bucket], each) for each in verdict.buckets]
 
 
 def _bucket_row(bucket: BucketReport, verdict: BucketVerdict) -> tuple[str, ...]:
@@ -273,6 +297,7 @@ def _bucket_row(bucket: BucketReport, verdict: BucketVerdict) -> tuple[str, ...]
     return (
         "?" if shape.batch is None else str(shape.batch),
         "?" if shape.verified_tokens is None else str(shape.verified_tokens),
+        shape.graph or "?",
         percent(bucket.time_share),
         with_interval(verdict.accept_len) if verdict.accept_len else "-",
         f"{verdict.break_even_accept_len.value:.2f}" if verdict.break_even_accept_len else "-",
@@ -284,14 +309,14 @@ def _bucket_row(bucket: BucketReport, verdict: BucketVerdict) -> tuple[str, ...]
 
 
 def mixed_line(verdict: Verdict) -> str | None:
-    """All buckets together, each against its own plain step."""
+    """All cycles together, each bucket against its own plain step."""
     mixed = verdict.mixed
     if mixed is None:
         return None
     matched = f"{percent(mixed.matched_share)} of the wall time has a baseline"
     if mixed.speedup is None:
-        return f"all batches together: withheld, only {matched}"
-    return f"all batches together: {mixed.speedup:.2f}× ({matched})"
+        return f"all cycles together: withheld, only {matched}"
+    return f"all cycles together: {with_interval(mixed.speedup, unit='×')} ({matched})"
 
 
 def reading_lines(verdict: Verdict) -> Sequence[str]:

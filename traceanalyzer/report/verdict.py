@@ -108,7 +108,7 @@ class MixedLoad:
     `speedup` is None when less than four fifths of their wall time has a baseline.
     """
 
-    speedup: float | None
+    speedup: Estimated | None
     matched_share: float
 
 
@@ -141,7 +141,7 @@ class Verdict:
         withheld_because: The failed checks.
         missing: What could not be said, and what would let it be said.
         buckets: One a bucket of speculating cycles, the one with most time first.
-        mixed: Over all buckets, where there are several.
+        mixed: Over all buckets, where there are several, plain steps of this server included.
         actions: What to do, ranked.
         next_measurement: The one measurement that would decide most.
         service_speedup: Of requests end to end, where the share that is not decoding is known.

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.report import Check
 from traceanalyzer.speculation.acceptance import AcceptanceCounts
 from traceanalyzer.speculation.consistency import explain_low, three_way, troubles_of
+from traceanalyzer.speculation.conventions import impossible
+from traceanalyzer.verdict.buckets import longest_run
 from traceanalyzer.verdict.estimates import NS_PER_MS, plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from traceanalyzer.report import BucketReport, Report
-    from traceanalyzer.speculation.consistency import CountedLength
+    from traceanalyzer.report import BucketAcceptance, BucketReport, Report
+    from traceanalyzer.speculation.acceptance import AcceptanceReading
+    from traceanalyzer.speculation.consistency import Consistency, CountedLength
     from traceanalyzer.verdict.known import Known
 
-_MOST_OF_THE_TIME = 0.8
+_MOST_OF_THE_TIME: Final = 0.8
+_NEXT_STEP: Final = "Find out which count is wrong before acting on any of them."
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,36 +32,71 @@ class CheckedAgreement:
     checks: list[Check] = field(default_factory=list)
 
 
-def check_agreement(report: Report, main: BucketReport, known: Known) -> CheckedAgreement:
+def check_agreement(report: Report, places: Sequence[int], known: Known) -> CheckedAgreement:
     """Compare what an engine's counters say, what was committed, and what throughput implies.
 
+    Plain steps are left out: counters of verifies do not hold them. Throughput belongs to all
+    buckets together, so it is compared only when one of known batch holds most of the time.
+
     Args:
-        report: Holds the marks' acceptance.
-        main: The speculating bucket with most time; throughput is compared only when it holds
-            most of the time, since tokens per second belong to all buckets together.
+        report: Holds the marks' acceptance by bucket.
+        places: Of the speculating buckets, the one with most time first.
         known: Readings, and tokens per second without tracing.
     """
+    main = report.buckets[places[0]]
+    told = (report.buckets[place].acceptance for place in places)
+    marked = [each for each in told if each is not None]
     reading = known.readings[0] if known.readings else None
-    counted = report.acceptance.accept_len if report.acceptance else None
-    served = known.tokens_per_s if main.time_share >= _MOST_OF_THE_TIME else None
     found = three_way(
         reading.accept_len if reading else None,
-        counted,
-        served,
+        _counted(marked),
+        known.tokens_per_s if _speaks_for_all(main) else None,
         main.mean_period_ns.value / NS_PER_MS,
         batch=main.shape.batch or 1,
-        draft_tokens=_longest(main) or (reading.draft_tokens if reading else None),
+        draft_tokens=longest_run(main) or (reading.draft_tokens if reading else None),
     )
-    texts = list(found.texts)
-    for text in troubles_of(reading) if reading else ():
-        texts += [text] if not any(told.endswith(text) for told in texts) else []
+    texts = _troubles(found, reading, marked)
     if texts:
-        step = "Find out which count is wrong before acting on any of them."
-        return CheckedAgreement(found.rows, [Check("acceptance", "failed", "; ".join(texts), step)])
+        check = Check("acceptance", "failed", "; ".join(texts), _NEXT_STEP)
+        return CheckedAgreement(found.rows, [check])
     if not found.compared:
         return CheckedAgreement(found.rows)
     text = " = ".join(f"{row.name} {row.accept_len:.2f}" for row in found.rows)
+    if not found.agree:
+        text = text.replace(" = ", ", ") + ": within what so few cycles can tell"
     return CheckedAgreement(found.rows, [Check("acceptance", "ok", text)])
+
+
+def _counted(marked: Sequence[BucketAcceptance]) -> float | None:
+    """Committed tokens over live request-cycles of all speculating buckets."""
+    cycles = sum(each.request_cycles for each in marked)
+    return sum(each.committed_tokens for each in marked) / cycles if cycles else None
+
+
+def _speaks_for_all(main: BucketReport) -> bool:
+    return main.shape.batch is not None and main.time_share >= _MOST_OF_THE_TIME
+
+
+def _troubles(
+    found: Consistency, reading: AcceptanceReading | None, marked: Sequence[BucketAcceptance]
+) -> list[str]:
+    """What cannot be, and what disagrees by more than the marked cycles leave open."""
+    texts = list(found.texts)
+    if _within_doubt(found.rows, marked):
+        # Impossible values stay impossible however few cycles there are.
+        k = max((k for each in marked for k, _, _ in each.counts), default=None)
+        texts = [text for row in found.rows if (text := impossible(row.accept_len, k))]
+    for text in troubles_of(reading) if reading else ():
+        texts += [text] if not any(told.endswith(text) for told in texts) else []
+    return texts
+
+
+def _within_doubt(rows: Sequence[CountedLength], marked: Sequence[BucketAcceptance]) -> bool:
+    """Whether every count lies in the interval of what the marks counted."""
+    if len(marked) != 1:
+        return False
+    exact = plain(marked[0].accept_len)
+    return all(exact.low <= row.accept_len <= exact.high for row in rows)
 
 
 def explanations(report: Report, known: Known) -> list[str]:
@@ -70,14 +109,5 @@ def explanations(report: Report, known: Known) -> list[str]:
     reference = plain(marked[0].accept_len)
     if reference.value <= 1:
         return []
-    return list(
-        explain_low(
-            reading.accept_len, reference, counts.accepted_sd or 0.0, reading.request_cycles
-        )
-    )
-
-
-def _longest(bucket: BucketReport) -> int | None:
-    if bucket.acceptance and bucket.acceptance.counts:
-        return max(k for k, _, _ in bucket.acceptance.counts)
-    return None
+    sd = counts.accepted_sd or 0.0
+    return list(explain_low(reading.accept_len, reference, sd, reading.request_cycles))

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from traceanalyzer.errors import InputError
-from traceanalyzer.report import BucketReport, Estimated
+from traceanalyzer.report import Estimated
 from traceanalyzer.verdict.estimates import NS_PER_MS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from traceanalyzer.report import Report
+    from traceanalyzer.report import BucketReport, BucketShape, Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,49 +23,68 @@ class Step:
         period_ns: From one step to the next.
         source: Where it comes from.
         bucket: The cycles it was measured from; None for a number.
-        device_syncs_per_cycle: Whole-device synchronisations in those cycles.
+        report: Of their capture; None for a number.
         assumed: What was assumed to use it, when something was.
     """
 
     period_ns: Estimated
     source: str
     bucket: BucketReport | None = None
-    device_syncs_per_cycle: float = 0.0
+    report: Report | None = None
     assumed: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """Plain decode steps by batch; the batch of a step is None where it is not known."""
+    """Plain decode steps by batch; the batch of a step is None where it is not known.
 
-    steps: Mapping[int | None, Step] = field(default_factory=dict)
+    Several steps of one batch are those of different paths (graph replay, eager launch), the one
+    with most time first.
+    """
 
-    def at(self, batch: int | None, *, only_batch: bool) -> Step | None:
-        """The step to compare a bucket of this batch with, None when there is none.
+    steps: Mapping[int | None, Sequence[Step]] = field(default_factory=dict)
+
+    def at(self, shape: BucketShape, *, only_shape: bool) -> Step | None:
+        """The step to compare a bucket with, None when there is none.
 
         Args:
-            batch: Requests in the bucket's cycles, None when unknown.
-            only_batch: Whether the speculating cycles all have one batch, so that a step of
-                unknown batch (or cycles of unknown batch) can only mean that one.
+            shape: Of the bucket.
+            only_shape: Whether all speculating cycles have one shape, so that a step of unknown
+                batch (or cycles of unknown batch) can only mean that one.
         """
-        if batch in self.steps and batch is not None:
-            return self.steps[batch]
-        if not only_batch or len(self.steps) != 1:
+        if shape.batch is not None and shape.batch in self.steps:
+            return _on_the_same_path(self.steps[shape.batch], shape)
+        if not only_shape or len(self.steps) != 1:
             return None
-        ((known, step),) = self.steps.items()
-        if batch is not None and known is not None:
+        ((known, steps),) = self.steps.items()
+        if shape.batch is not None and known is not None:
             return None
-        return Step(
-            step.period_ns,
-            step.source,
-            step.bucket,
-            step.device_syncs_per_cycle,
-            "the plain decode step and the cycles are taken to have the same batch",
+        return replace(
+            _on_the_same_path(steps, shape),
+            assumed="the plain decode step and the cycles are taken to have the same batch",
         )
 
     def with_steps_of(self, other: Baseline) -> Baseline:
-        """Both together; where both know a batch the other's step holds."""
+        """Both together; where both know a batch the other's steps hold."""
         return Baseline({**self.steps, **other.steps})
+
+
+def _on_the_same_path(steps: Sequence[Step], shape: BucketShape) -> Step:
+    """The step that was launched like the bucket, from a graph or not; else the commonest."""
+    alike = [each for each in steps if each.bucket and _is_eager(each.bucket) == _eager(shape)]
+    step = (alike or steps)[0]
+    if len(steps) == 1 or step.bucket is None:
+        return step
+    others = sum(each.bucket.cycles for each in steps if each.bucket and each is not step)
+    return replace(step, source=f"{step.source} ({others:,} launched differently left out)")
+
+
+def _is_eager(bucket: BucketReport) -> bool | None:
+    return _eager(bucket.shape)
+
+
+def _eager(shape: BucketShape) -> bool | None:
+    return None if shape.graph is None else shape.graph == "no graph"
 
 
 def measured_baseline(report: Report) -> Baseline:
@@ -85,12 +104,12 @@ def measured_baseline(report: Report) -> Baseline:
             where=path,
             next_step="Record the same load with speculation switched off.",
         )
-    steps: dict[int | None, Step] = {}
-    syncs = report.instrumentation.device_syncs_per_cycle if report.instrumentation else 0.0
+    steps: dict[int | None, list[Step]] = {}
     for bucket in report.buckets:  # most time first
-        if bucket.shape.kind == "decode" and bucket.shape.batch not in steps:
+        if bucket.shape.kind == "decode":
             source = f"{bucket.cycles:,} decode cycles of {path}"
-            steps[bucket.shape.batch] = Step(bucket.mean_period_ns, source, bucket, syncs)
+            step = Step(bucket.mean_period_ns, source, bucket, report)
+            steps.setdefault(bucket.shape.batch, []).append(step)
     if not steps:
         raise InputError(
             "this capture holds no complete decode cycle, so it gives no baseline",
@@ -107,7 +126,7 @@ def told_baseline(texts: Sequence[str]) -> Baseline:
     Raises:
         InputError: A text is neither.
     """
-    steps: dict[int | None, Step] = {}
+    steps: dict[int | None, list[Step]] = {}
     for text in texts:
         batch_text, separator, ms_text = text.rpartition("=")
         try:
@@ -121,7 +140,7 @@ def told_baseline(texts: Sequence[str]) -> Baseline:
                 where="--baseline-ms",
                 next_step="Write milliseconds (11.1), or batch and milliseconds (8=14.2).",
             )
-        steps[batch] = Step(Estimated(ms * NS_PER_MS), f"{ms:g} ms as given")
+        steps[batch] = [Step(Estimated(ms * NS_PER_MS), f"{ms:g} ms as given")]
     return Baseline(steps)
 
 

@@ -11,6 +11,8 @@ from traceanalyzer.verdict.estimates import NS_PER_MS, product_of
 from traceanalyzer.verdict.growth import draft_collective_ns, growth
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from traceanalyzer.report import BucketReport
     from traceanalyzer.verdict.baseline import Step
 
@@ -24,12 +26,15 @@ class Accepted:
     Attributes:
         accept_len: Bonus token included.
         source: Where it comes from and by which definition.
-        committed_per_cycle: All requests together; None when only `accept_len` is known.
+        live_per_cycle: Live requests in a cycle; the batch where nothing else is known.
+        counted: Whether it was counted in these cycles, so that a missing interval means doubt
+            and not certainty.
     """
 
     accept_len: Estimated
     source: str
-    committed_per_cycle: Estimated | None = None
+    live_per_cycle: float
+    counted: bool
 
 
 def bucket_verdict(
@@ -47,10 +52,10 @@ def bucket_verdict(
     if accepted is not None:
         found = _with_acceptance(found, bucket, accepted)
     if step is not None:
-        found = _with_baseline(found, bucket, step)
-    if accepted is None or step is None:
+        found = _with_baseline(found, bucket, step, accepted)
+    if accepted is None or step is None or accepted.accept_len.value <= 0:
         return found
-    return _compared(found, bucket, accepted.accept_len)
+    return _compared(found, bucket, accepted)
 
 
 def _costs(found: BucketVerdict, bucket: BucketReport) -> BucketVerdict:
@@ -69,15 +74,15 @@ def _with_acceptance(
 ) -> BucketVerdict:
     per_request = verified_per_request(bucket)
     accept_len = accepted.accept_len
-    committed = accepted.committed_per_cycle or product_of(
-        ((accept_len, 1.0), (Estimated(bucket.shape.batch or 1), 1.0))
-    )
+    live = Estimated(accepted.live_per_cycle)
+    if accept_len.value <= 0:
+        return replace(found, outcome="no baseline", accept_len_from=accepted.source)
     return replace(
         found,
         outcome="no baseline",
         accept_len=accept_len,
         accept_len_from=accepted.source,
-        tokens_per_s=_per_second(committed, bucket.mean_period_ns),
+        tokens_per_s=_per_second((accept_len, live), bucket.mean_period_ns),
         target_ns_per_committed_token=found.target_ns / accept_len.value
         if found.target_ns
         else None,
@@ -85,29 +90,32 @@ def _with_acceptance(
     )
 
 
-def _with_baseline(found: BucketVerdict, bucket: BucketReport, step: Step) -> BucketVerdict:
-    batch = Estimated(bucket.shape.batch or 1)
+def _with_baseline(
+    found: BucketVerdict, bucket: BucketReport, step: Step, accepted: Accepted | None
+) -> BucketVerdict:
+    live = accepted.live_per_cycle if accepted else bucket.shape.batch or 1
     return replace(
         found,
         baseline_ns=step.period_ns,
         baseline_from=step.source,
-        baseline_tokens_per_s=_per_second(batch, step.period_ns),
+        baseline_tokens_per_s=_per_second((Estimated(live),), step.period_ns),
         break_even_accept_len=product_of(((bucket.mean_period_ns, 1.0), (step.period_ns, -1.0))),
         target_to_decode=found.target_ns / step.period_ns.value if found.target_ns else None,
         growth=growth(step.bucket, bucket) if step.bucket else [],
     )
 
 
-def _compared(found: BucketVerdict, bucket: BucketReport, accept_len: Estimated) -> BucketVerdict:
+def _compared(found: BucketVerdict, bucket: BucketReport, accepted: Accepted) -> BucketVerdict:
     assert found.baseline_ns is not None, "compared with a baseline"
-    period, step = bucket.mean_period_ns, found.baseline_ns
+    accept_len, period, step = accepted.accept_len, bucket.mean_period_ns, found.baseline_ns
     speedup = product_of(((accept_len, 1.0), (period, -1.0), (step, 1.0)))
     rest_ns = period.value - (found.target_ns or 0.0)
     verify_ns = theory.break_even_verify_ms(accept_len.value, step.value, rest_ns)
     longest = longest_run(bucket)
+    doubted = [period, accept_len] if accepted.counted else [period]
     return replace(
         found,
-        outcome=outcome_of(speedup),
+        outcome=outcome_of(speedup, known=all(each.low is not None for each in doubted)),
         speedup=speedup,
         break_even_period_ns=theory.break_even_period_ms(accept_len.value, step.value),
         break_even_verify_ns=verify_ns if found.target_ns and verify_ns > 0 else None,
@@ -120,13 +128,13 @@ def _compared(found: BucketVerdict, bucket: BucketReport, accept_len: Estimated)
     )
 
 
-def outcome_of(speedup: Estimated) -> str:
-    """Whether it is winning or losing, undecided when the interval holds 1."""
+def outcome_of(speedup: Estimated, *, known: bool = True) -> str:
+    """Whether it is winning or losing, undecided when the interval holds 1 or is not known."""
     low = speedup.value if speedup.low is None else speedup.low
     high = speedup.value if speedup.high is None else speedup.high
-    if low > 1:
+    if low > 1 and known:
         return "winning"
-    return "losing" if high < 1 else "undecided"
+    return "losing" if high < 1 and known else "undecided"
 
 
 def verified_per_request(bucket: BucketReport) -> float | None:
@@ -159,5 +167,6 @@ def _rollup_ns(bucket: BucketReport, name: str) -> float | None:
     return next((each.mean_ns_per_cycle for each in bucket.rollups if each.name == name), None)
 
 
-def _per_second(tokens: Estimated, period_ns: Estimated) -> Estimated:
-    return product_of(((tokens, 1.0), (period_ns, -1.0), (Estimated(NS_PER_S), 1.0)))
+def _per_second(tokens: Sequence[Estimated], period_ns: Estimated) -> Estimated:
+    factors = [(each, 1.0) for each in (*tokens, Estimated(NS_PER_S))]
+    return product_of((*factors, (period_ns, -1.0)))

@@ -22,7 +22,7 @@ from traceanalyzer.speculation.conventions import impossible
 from traceanalyzer.verdict import comparison_words as words
 from traceanalyzer.verdict.baseline import speculates
 from traceanalyzer.verdict.matching import SAME_SHAPE, SAME_TOKENS, assumptions, matched
-from traceanalyzer.verdict.obstacles import gpu_names, no_match, obstacles
+from traceanalyzer.verdict.obstacles import Pair, gpu_names, no_match, obstacles
 from traceanalyzer.verdict.overall import overall_of
 from traceanalyzer.verdict.phase_changes import compare_phases, overlap_change
 from traceanalyzer.verdict.ratios import exact, figure, over, product_of_known
@@ -92,7 +92,7 @@ def compare_reports(
         _check_told(side)
     found = matched(a.buckets, b.buckets)
     buckets = [_compare(match, side_a, side_b) for match in found]
-    against = obstacles(a, b)
+    against = obstacles(Pair(a, b))
     if not buckets:
         against = [no_match(a, b), *against]
     together = overall_of(a, b, buckets)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.report.comparison import Obstacle
@@ -16,21 +17,35 @@ _ABOUT_THE_BASELINE: Final = "baseline"  # a check of another capture
 _HALF: Final = 0.5
 
 
-def obstacles(a: Report, b: Report) -> list[Obstacle]:
-    """Everything that stands against comparing A with B, what blocks a verdict first.
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two captures, and what to call them in a sentence."""
 
-    Args:
-        a: One capture.
-        b: The other one.
-    """
+    a: Report
+    b: Report
+    names: tuple[str, str] = ("A", "B")
+
+    @property
+    def named(self) -> tuple[tuple[str, Report], tuple[str, Report]]:
+        """Each with its name."""
+        return (self.names[0], self.a), (self.names[1], self.b)
+
+    def with_first(self, *, is_a: bool) -> tuple[str, str]:
+        """Both names, A's first or B's."""
+        return self.names if is_a else (self.names[1], self.names[0])
+
+
+def obstacles(pair: Pair) -> list[Obstacle]:
+    """Everything that stands against comparing two captures, what blocks a verdict first."""
     found = [
-        *_time_base(a, b),
-        *_synchronised(a, b),
-        *_failed_checks(a, b),
-        *_gpus(a, b),
-        *_graph_rows(a, b),
-        *_recorded_alike(a, b),
-        *_few_cycles(a, b),
+        *_time_base(pair),
+        *_synchronised(pair),
+        *_failed_checks(pair),
+        *_gpus(pair),
+        *_graph_rows(pair),
+        *_inferred(pair),
+        *_recorded_alike(pair),
+        *_few_cycles(pair),
     ]
     return sorted(found, key=lambda each: not each.blocks)
 
@@ -55,23 +70,23 @@ def gpu_names(report: Report) -> list[str]:
     return sorted({rank.device.name for rank in report.ranks if rank.device and rank.device.name})
 
 
-def _time_base(a: Report, b: Report) -> list[Obstacle]:
-    bases = {a.capture.time_base, b.capture.time_base}
+def _time_base(pair: Pair) -> list[Obstacle]:
+    bases = {pair.a.capture.time_base, pair.b.capture.time_base}
     if len(bases) == 1:
         if bases == {"gpu"}:
             return []
         text = "both are timed on the host, since neither holds GPU work"
         return [Obstacle("time base", text, "Record CUDA too, to compare GPU time.", False)]
-    host = "A" if a.capture.time_base == "host" else "B"
+    host, _ = pair.with_first(is_a=pair.a.capture.time_base == "host")
     text = f"{host} is timed on the host and the other on the GPU"
     return [Obstacle("time base", text, f"Record {host} with CUDA tracing.", True)]
 
 
-def _synchronised(a: Report, b: Report) -> list[Obstacle]:
-    ours, theirs = _is_synchronised(a), _is_synchronised(b)
+def _synchronised(pair: Pair) -> list[Obstacle]:
+    ours, theirs = _is_synchronised(pair.a), _is_synchronised(pair.b)
     if ours == theirs:
         return []
-    one, other = ("A", "B") if ours else ("B", "A")
+    one, other = pair.with_first(is_a=ours)
     text = (
         f"{one} was recorded under synchronising timers and {other} was not: what differs is, at "
         "least in part, what the timers cost"
@@ -84,12 +99,12 @@ def _is_synchronised(report: Report) -> bool:
     return found is not None and is_synchronised(found.device_syncs_per_cycle)
 
 
-def _failed_checks(a: Report, b: Report) -> list[Obstacle]:
+def _failed_checks(pair: Pair) -> list[Obstacle]:
     """Failed checks of either; synchronising timers in one of them are told by themselves."""
-    told = _is_synchronised(a) != _is_synchronised(b)
+    told = _is_synchronised(pair.a) != _is_synchronised(pair.b)
     return [
         Obstacle(check.check, f"{name}: {check.text}", check.next_step, True)
-        for name, report in (("A", a), ("B", b))
+        for name, report in pair.named
         for check in report.trust
         if check.status == "failed"
         and check.check != _ABOUT_THE_BASELINE
@@ -97,25 +112,40 @@ def _failed_checks(a: Report, b: Report) -> list[Obstacle]:
     ]
 
 
-def _gpus(a: Report, b: Report) -> list[Obstacle]:
-    ours, theirs = gpu_names(a), gpu_names(b)
+def _gpus(pair: Pair) -> list[Obstacle]:
+    ours, theirs = gpu_names(pair.a), gpu_names(pair.b)
     if not ours or not theirs or ours == theirs:
         return []
-    text = f"the GPUs differ: {', '.join(ours)} in A, {', '.join(theirs)} in B"
+    one, other = pair.names
+    text = f"the GPUs differ: {', '.join(ours)} in {one}, {', '.join(theirs)} in {other}"
     return [Obstacle("GPUs", text, "Record both on GPUs of one type.", True)]
 
 
-def _graph_rows(a: Report, b: Report) -> list[Obstacle]:
+def _graph_rows(pair: Pair) -> list[Obstacle]:
     """Recording nodes slows graphs and whole-graph rows hide the gaps in them."""
-    ours, theirs = _whole_graphs(a), _whole_graphs(b)
+    ours, theirs = _whole_graphs(pair.a), _whole_graphs(pair.b)
     if ours is None or theirs is None or ours == theirs:
         return []
-    one, other = ("A", "B") if ours else ("B", "A")
+    one, other = pair.with_first(is_a=ours)
     text = (
         f"{one} recorded graph replays as whole rows and {other} node by node, which slows them; "
         "idle time inside a replay shows in one of them only"
     )
     return [Obstacle("graphs", text, "Record both with the same --cuda-graph-trace.", True)]
+
+
+def _inferred(pair: Pair) -> list[Obstacle]:
+    """Where phases end is told by other evidence on one side than on the other."""
+    names = [
+        name
+        for name, report in pair.named
+        if report.inference is not None and report.inference.inferred
+    ]
+    if len(names) != 1:
+        return []
+    text = f"the phases of {names[0]} are inferred and those of the other are measured"
+    step = f"Record {names[0]} with ranges around its phases."
+    return [Obstacle("phases", text, step, False)]
 
 
 def _whole_graphs(report: Report) -> bool | None:
@@ -127,23 +157,24 @@ def _whole_graphs(report: Report) -> bool | None:
     return sum(phase.graph_rows for phase in phases) > _HALF * launches
 
 
-def _recorded_alike(a: Report, b: Report) -> list[Obstacle]:
-    found = []
-    products = [report.capture.files[0].product for report in (a, b)]
+def _recorded_alike(pair: Pair) -> list[Obstacle]:
+    found, (one, other) = [], pair.names
+    products = [report.capture.files[0].product for report in (pair.a, pair.b)]
     if products[0] != products[1]:
-        text = f"A was recorded by {products[0]} and B by {products[1]}, which cost differently"
+        text = f"{one} was recorded by {products[0]} and {other} by {products[1]}"
         found.append(Obstacle("profiler", text, "Record both in the same way.", False))
-    if len(a.ranks) != len(b.ranks):
-        text = f"the number of ranks differs: {len(a.ranks)} in A, {len(b.ranks)} in B"
+    ranks = len(pair.a.ranks), len(pair.b.ranks)
+    if ranks[0] != ranks[1]:
+        text = f"the number of ranks differs: {ranks[0]} in {one}, {ranks[1]} in {other}"
         step = "Make sure that both servers are as large, or compare the same ranks."
         found.append(Obstacle("ranks", text, step, False))
     return found
 
 
-def _few_cycles(a: Report, b: Report) -> list[Obstacle]:
+def _few_cycles(pair: Pair) -> list[Obstacle]:
     told = [
         f"{name} holds {count}"
-        for name, report in (("A", a), ("B", b))
+        for name, report in pair.named
         if report.ranks and report.buckets and (count := _kept(report)) < _ENOUGH_CYCLES
     ]
     if not told:

@@ -42,7 +42,8 @@ def predictions_of(
         return []
     longest = max(each.draft_tokens or 0 for each in known)
     predictor = _Predictor(known, counts, baseline)
-    return [predictor.at(length) for length in range(1, longest + _BEYOND + 1)]
+    found = [predictor.at(length) for length in range(1, longest + _BEYOND + 1)]
+    return [each for each in found if each is not None]
 
 
 class _Predictor:
@@ -57,13 +58,18 @@ class _Predictor:
         self.longest = max(each.draft_tokens or 0 for each in points)
         self.batch = points[0].batch or 1
 
-    def at(self, length: int) -> SweepPrediction:
-        """The capture of this length where there is one, else costs from the lines."""
+    def at(self, length: int) -> SweepPrediction | None:
+        """The capture of this length where there is one, else costs from the lines.
+
+        None where a line far from all captures runs below nothing.
+        """
         measured = next((each for each in self.points if each.draft_tokens == length), None)
         if measured is not None and measured.accept_len is not None:
             accept_len, period = measured.accept_len, measured.period_ns
         else:
             accept_len, period = self._accept_len(length), self._period(length)
+            if period.value <= 0:
+                return None
         factors = ((accept_len, 1.0), (period, -1.0))
         return SweepPrediction(
             length,
@@ -90,7 +96,9 @@ class _Predictor:
         value = verify.value + rest.value
         below = math.hypot(verify.value - verify.low, rest.value - rest.low)
         above = math.hypot(verify.high - verify.value, rest.high - rest.value)
-        return estimated(Estimate(value, value - below, value + above), NS_PER_MS)
+        return estimated(
+            Estimate(value, max(value - below, min(value, 0.0)), value + above), NS_PER_MS
+        )
 
     @staticmethod
     def _line(costs: Sequence[tuple[int, Estimate]], at: int) -> Estimate:

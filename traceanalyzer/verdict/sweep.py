@@ -39,7 +39,9 @@ def sweep_of(reports: Sequence[Report]) -> Sweep:
     Args:
         reports: Judged reports of the captures, one or more, each against the same baseline.
     """
-    measured = [each for report in reports for each in _measured(report)]
+    trusted = [report for report in reports if not _withheld(report)]
+    # Where no capture can be trusted their figures are still shown, with what failed in each.
+    measured = [each for report in trusted or reports for each in _measured(report)]
     batches = list(dict.fromkeys(each.point.batch for each in measured))
     batches.sort(key=lambda batch: (batch is None, batch or 0))
     found = [_batch([each for each in measured if each.point.batch == batch]) for batch in batches]
@@ -49,6 +51,10 @@ def sweep_of(reports: Sequence[Report]) -> Sweep:
         threshold=_threshold(found),
         caveats=_caveats(reports, measured),
     )
+
+
+def _withheld(report: Report) -> bool:
+    return report.verdict is not None and bool(report.verdict.withheld_because)
 
 
 def _measured(report: Report) -> list[_Measured]:
@@ -169,7 +175,7 @@ def _caveats(reports: Sequence[Report], measured: Sequence[_Measured]) -> list[s
         if report.verdict is None
     ]
     texts += [
-        f"{report.capture.files[0].path}: {text}"
+        f"{report.capture.files[0].path} is left out: {text}"
         for report in reports
         if report.verdict
         for text in report.verdict.withheld_because

@@ -1,0 +1,61 @@
+"""A report edited by hand is refused, whatever was done to it; one of ours never is."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.verdict.made import report, seed_bucket
+from traceanalyzer.errors import InputError
+from traceanalyzer.report import Report
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def written() -> dict[str, Any]:
+    data: dict[str, Any] = json.loads(report(seed_bucket()).to_json())
+    return data
+
+
+def test_what_was_written_is_read_back() -> None:
+    ours = report(seed_bucket())
+    assert Report.from_json(ours.to_json()) == ours
+
+
+def no_files(data: dict[str, Any]) -> None:
+    data["capture"]["files"] = []
+
+
+def no_period(data: dict[str, Any]) -> None:
+    data["buckets"][0]["mean_period_ns"] = {"value": 0.0, "low": 0.0, "high": 0.0}
+
+
+def wrong_interval(data: dict[str, Any]) -> None:
+    data["buckets"][0]["acceptance"]["accept_len"]["low"] = 99.0
+
+
+def other_version(data: dict[str, Any]) -> None:
+    data["schema_version"] = 99
+
+
+def text_for_number(data: dict[str, Any]) -> None:
+    data["buckets"][0]["cycles"] = "many"
+
+
+@pytest.mark.parametrize(
+    "edit", [no_files, no_period, wrong_interval, other_version, text_for_number]
+)
+def test_an_edited_report_is_refused(edit: Callable[[dict[str, Any]], None]) -> None:
+    data = written()
+    edit(data)
+    with pytest.raises(InputError):
+        Report.from_json(json.dumps(data).encode())
+
+
+@pytest.mark.parametrize("text", [b"", b"{}", b"[]", b"\xff", b'{"schema_version": 1}'])
+def test_what_is_no_report_is_refused(text: bytes) -> None:
+    with pytest.raises(InputError, match="this is no report"):
+        Report.from_json(text)

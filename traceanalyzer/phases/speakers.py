@@ -1,0 +1,45 @@
+"""Which process speaks for which: one rank of a tensor-parallel group writes its marks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from nvtx_hooks.vocabulary import RANKS
+from traceanalyzer.phases.marks import read_marks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from traceanalyzer.trace import Trace
+
+
+def speakers(trace: Trace, marks: Iterable[str]) -> pl.DataFrame:
+    """The process whose marks of some names hold for each process.
+
+    A lone speaker speaks for everybody. Of several, each speaks for the processes of its own
+    data-parallel rank, as the processes themselves told their ranks at the start; a process that
+    told none listens to itself.
+
+    Args:
+        trace: Holds the marks.
+        marks: Names of marks; a scheduler may count acceptance while a worker tells batches.
+
+    Returns:
+        One row a process and speaker: process, speaker.
+    """
+    told = [read_marks(trace, mark).select("process") for mark in marks]
+    speaking = pl.concat(told)["process"].unique(maintain_order=True)
+    everyone = trace.processes.select("process")
+    if speaking.len() == 1:
+        return everyone.with_columns(speaker=pl.lit(speaking[0], everyone["process"].dtype))
+    groups = read_marks(trace, RANKS).unique("process", keep="last").select("process", "dp_rank")
+    own = groups.filter(pl.col("process").is_in(speaking.implode()))
+    by_group = groups.join(own.select("dp_rank", speaker="process"), on="dp_rank")
+    themselves = everyone.with_columns(speaker=pl.col("process"))
+    return (
+        pl.concat([by_group.select("process", "speaker"), themselves])
+        .unique(maintain_order=True)
+        .sort("process", maintain_order=True)
+    )

@@ -1,0 +1,42 @@
+"""Whether a report that was read back can be what this tool wrote: files are edited by hand."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+from traceanalyzer.report.buckets import BucketReport, Estimated
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def contradiction(report: Any) -> str | None:
+    """The first figure that cannot be, None when there is none.
+
+    Args:
+        report: Any dataclass of the report.
+    """
+    return next(_contradictions(report), None)
+
+
+def _contradictions(found: Any) -> Iterator[str]:
+    if isinstance(found, float) and not isfinite(found):
+        yield f"a figure is {found}"
+    elif isinstance(found, Estimated) and not _is_ordered(found):
+        yield f"{found.value} is not within [{found.low}, {found.high}]"
+    elif isinstance(found, BucketReport) and not found.mean_period_ns.value > 0:
+        yield f"a cycle takes {found.mean_period_ns.value} ns"
+    if isinstance(found, (list, tuple)):
+        for each in found:
+            yield from _contradictions(each)
+    elif is_dataclass(found):
+        for field in fields(found):
+            yield from _contradictions(getattr(found, field.name))
+
+
+def _is_ordered(found: Estimated) -> bool:
+    low = found.value if found.low is None else found.low
+    high = found.value if found.high is None else found.high
+    return low <= found.value <= high

@@ -1,7 +1,8 @@
 """What the tests share: the command line as a user runs it, and what this machine may lack.
 
-Mark a test `needs_nsys` or `needs_shared` and it is skipped where that is missing, unless the
-environment variable TRACEANALYZER_REQUIRE (names after a comma) asks for it: then it fails.
+Mark a test `needs_nsys`, `needs_chromium` or `needs_shared` and it is skipped where that is
+missing, unless the environment variable TRACEANALYZER_REQUIRE (names after a comma) asks for it:
+then it fails.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 SAMPLE_TRACES = REPOSITORY / "sample_traces"
 
 needs_nsys = pytest.mark.needs_nsys
+needs_chromium = pytest.mark.needs_chromium
 needs_shared = pytest.mark.needs_shared
 
 
@@ -39,8 +41,15 @@ def real_nsys() -> Path | None:
     return Path(found) if found else None
 
 
+def real_chromium() -> Path | None:
+    """The Chromium of this machine; Playwright drives it, and downloads none of its own."""
+    found = shutil.which("chromium") or shutil.which("google-chrome")
+    return Path(found) if found else None
+
+
 _REQUIREMENTS: Mapping[str, Callable[[], Path | None]] = {
     "nsys": real_nsys,
+    "chromium": real_chromium,
     "shared": shared_folder,
 }
 

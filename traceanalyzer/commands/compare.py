@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from traceanalyzer.commands.inputs import (
-    check_output,
     deliver,
     format_for,
     output_file,
     trace_inputs,
 )
+from traceanalyzer.commands.pages import check_outputs, page_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from traceanalyzer.report import Report
     from traceanalyzer.report.comparison import Comparison
 
-_SUFFIXES = {".json": "json", ".md": "markdown"}
-
+_SUFFIXES = {".json": "json", ".md": "markdown", ".html": "html"}
 
 _LOSS = re.compile(r"\s*([0-9]+\.?[0-9]*|\.[0-9]+)\s*(%?)\s*")
 
@@ -46,10 +45,11 @@ _length = click.FloatRange(min=0, min_open=True)
 @click.option(
     "--format",
     "format_name",
-    type=click.Choice(["terminal", "json", "markdown"]),
+    type=click.Choice(["terminal", "json", "markdown", "html"]),
     help="Form of the result (default: by the output file's suffix, else terminal).",
 )
 @output_file
+@page_file
 @click.option(
     "--accept-len-a",
     type=_length,
@@ -76,6 +76,7 @@ def command(
     nsys: str | None,
     format_name: str | None,
     output: Path | None,
+    page: Path | None,
     accept_len_a: float | None,
     accept_len_b: float | None,
     fail_on_regression: float | None,
@@ -93,7 +94,7 @@ def command(
 
     if len(traces) != 2:
         raise click.UsageError(f"Name two captures, A and B, not {len(traces)}.")
-    check_output(output, traces)
+    check_outputs(output, page, traces)
     a, b = _reports(traces, phases_file, nsys)
     found = compare_reports(
         a,
@@ -104,6 +105,8 @@ def command(
     )
     chosen = format_name or format_for(output, _SUFFIXES)
     deliver(_rendered(found, chosen, to_file=output is not None), output)
+    if page is not None:
+        deliver(_rendered(found, "html", to_file=True), page)
     if fail_on_regression is not None:
         _check_gate(found, fail_on_regression)
 
@@ -120,6 +123,10 @@ def _reports(traces: tuple[Path, ...], phases_file: Path | None, nsys: str | Non
 def _rendered(found: Comparison, format_name: str, *, to_file: bool) -> bytes:
     if format_name == "json":
         return found.to_json() + b"\n"
+    if format_name == "html":
+        from traceanalyzer.renderers.html.comparison_page import render_comparison_page
+
+        return render_comparison_page(found)
     from traceanalyzer.renderers.comparison import render_markdown, render_terminal
 
     if format_name == "markdown":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -33,6 +34,24 @@ class Share(click.FloatRange):
         number: float = super().convert(value, param, ctx)
         if number != number:
             self.fail(f"{value} is not a number from 0 to 1.", param, ctx)
+        return number
+
+
+class Positive(click.FloatRange):
+    """A finite number above 0."""
+
+    name = "number"
+
+    def __init__(self) -> None:
+        super().__init__(min=0, min_open=True)
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """The number."""
+        number: float = super().convert(value, param, ctx)
+        if not isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
         return number
 
 
@@ -67,6 +86,17 @@ def trace_inputs(command: _Command) -> _Command:
         "traces", metavar="TRACE...", nargs=-1, required=True, type=_TracePath()
     )
     return traces(phases(nsys(command)))
+
+
+def inference_choice(command: _Command) -> _Command:
+    """Whether to infer phases: --no-infer."""
+    return click.option(
+        "--infer/--no-infer",
+        "infer",
+        default=True,
+        help="Where no range means a phase, infer phases from what GPU work repeats (default), "
+        "or leave it without.",
+    )(command)
 
 
 def output_file(command: _Command) -> _Command:
@@ -162,13 +192,14 @@ def _replace(target: Path, data: bytes) -> None:
     try:
         os.close(number)
         part.write_bytes(data)
-        part.chmod(0o666 & ~_umask())
+        part.chmod(0o666 & ~umask())
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)
 
 
-def _umask() -> int:
+def umask() -> int:
+    """The mode bits that a new file of this process does not get."""
     mask = os.umask(0)
     os.umask(mask)
     return mask

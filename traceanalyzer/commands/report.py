@@ -9,32 +9,35 @@ import click
 
 from traceanalyzer.commands.inputs import (
     Share,
-    check_output,
     deliver,
     format_for,
+    inference_choice,
     output_file,
     read_traces,
     trace_inputs,
 )
 from traceanalyzer.commands.known import KnownOptions, known_options
+from traceanalyzer.commands.pages import check_outputs, page_file
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from traceanalyzer.report import Report
 
-_SUFFIXES = {".json": "json", ".md": "markdown", ".csv": "csv"}
+_SUFFIXES = {".json": "json", ".md": "markdown", ".csv": "csv", ".html": "html"}
 
 
 @click.command()
 @trace_inputs
+@inference_choice
 @click.option(
     "--format",
     "format_name",
-    type=click.Choice(["terminal", "json", "markdown", "csv"]),
+    type=click.Choice(["terminal", "json", "markdown", "csv", "html"]),
     help="Form of the report (default: by the output file's suffix, else terminal).",
 )
 @output_file
+@page_file
 @known_options
 @click.option(
     "--min-coverage",
@@ -46,8 +49,10 @@ def command(
     traces: tuple[Path, ...],
     phases_file: Path | None,
     nsys: str | None,
+    infer: bool,
     format_name: str | None,
     output: Path | None,
+    page: Path | None,
     min_coverage: float | None,
     **known: Any,
 ) -> None:
@@ -59,8 +64,8 @@ def command(
     from traceanalyzer.commands.progress_bar import progress_bar
     from traceanalyzer.pipeline import AnalysisOptions, analyze
 
-    check_output(output, traces)
-    options = AnalysisOptions(phases_file)
+    check_outputs(output, page, traces)
+    options = AnalysisOptions(phases_file, infer=infer)
     options.rules()  # a wrong rule file is told before minutes of reading
     options = replace(options, known=KnownOptions(**known).read(nsys, options))
     trace = read_traces(traces, nsys)
@@ -68,12 +73,18 @@ def command(
         report = analyze(trace, options, progress=progress)
     chosen = format_name or format_for(output, _SUFFIXES)
     deliver(_rendered(report, chosen, to_file=output is not None), output)
+    if page is not None:
+        deliver(_rendered(report, "html", to_file=True), page)
     _check_gate(report, min_coverage)
 
 
 def _rendered(report: Report, format_name: str, *, to_file: bool) -> bytes:
     if format_name == "json":
         return report.to_json() + b"\n"
+    if format_name == "html":
+        from traceanalyzer.renderers.html.report_page import render_report_page
+
+        return render_report_page(report)
     if format_name == "markdown":
         from traceanalyzer.renderers.markdown import render_markdown
 

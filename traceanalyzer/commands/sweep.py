@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from traceanalyzer.commands.inputs import (
-    check_output,
     deliver,
     format_for,
     output_file,
@@ -16,13 +15,14 @@ from traceanalyzer.commands.inputs import (
     trace_inputs,
 )
 from traceanalyzer.commands.known import KnownOptions, known_options
+from traceanalyzer.commands.pages import check_outputs, page_file
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from traceanalyzer.report.sweep import Sweep
 
-_SUFFIXES = {".json": "json", ".md": "markdown"}
+_SUFFIXES = {".json": "json", ".md": "markdown", ".html": "html"}
 
 
 @click.command()
@@ -30,10 +30,11 @@ _SUFFIXES = {".json": "json", ".md": "markdown"}
 @click.option(
     "--format",
     "format_name",
-    type=click.Choice(["terminal", "json", "markdown"]),
+    type=click.Choice(["terminal", "json", "markdown", "html"]),
     help="Form of the result (default: by the output file's suffix, else terminal).",
 )
 @output_file
+@page_file
 @known_options
 def command(
     traces: tuple[Path, ...],
@@ -41,6 +42,7 @@ def command(
     nsys: str | None,
     format_name: str | None,
     output: Path | None,
+    page: Path | None,
     **known: Any,
 ) -> None:
     """Compare captures at several draft lengths or batches, and predict the best.
@@ -52,7 +54,7 @@ def command(
     from traceanalyzer.pipeline import AnalysisOptions, analyze
     from traceanalyzer.verdict.sweep import sweep_of
 
-    check_output(output, traces)
+    check_outputs(output, page, traces)
     options = AnalysisOptions(phases_file)
     options.rules()
     options = replace(options, known=KnownOptions(**known).read(nsys, options))
@@ -65,11 +67,17 @@ def command(
         )
     chosen = format_name or format_for(output, _SUFFIXES)
     deliver(_rendered(sweep, chosen, to_file=output is not None), output)
+    if page is not None:
+        deliver(_rendered(sweep, "html", to_file=True), page)
 
 
 def _rendered(sweep: Sweep, format_name: str, *, to_file: bool) -> bytes:
     if format_name == "json":
         return sweep.to_json() + b"\n"
+    if format_name == "html":
+        from traceanalyzer.renderers.html.sweep_page import render_sweep_page
+
+        return render_sweep_page(sweep)
     from traceanalyzer.renderers.sweep import render_sweep_markdown, render_sweep_terminal
 
     if format_name == "markdown":

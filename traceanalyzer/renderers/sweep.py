@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.renderers.figures import decimals_for, milliseconds, percent, safe
-from traceanalyzer.renderers.markdown_tables import markdown_table
+from traceanalyzer.renderers import sweep_text as words
+from traceanalyzer.renderers.figures import safe
+from traceanalyzer.renderers.markdown_tables import escaped, markdown_table
 from traceanalyzer.renderers.screen import Column, bold, capture, fitted, indented, screen_width
-from traceanalyzer.renderers.verdict_text import with_interval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,127 +16,47 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
-    from traceanalyzer.report import Estimated
-    from traceanalyzer.report.sweep import Sweep, SweepBatch, SweepPrediction
+    from traceanalyzer.report.sweep import Sweep
 
-_POINTS: Final = ("capture", "k", "n", "cycles", "verify ms", "cycle ms", "accept_len", "tok/s")
-_PREDICTIONS: Final = ("k", "accept_len", "cycle ms", "tok/s", "speed-up", "")
+# What a column is needed for when space is short: the lengths and their outcome stay longest.
+_POINT_NEEDS: Final = (8, 9, 7, 3, 6, 5, 4, 9)
+_PREDICTION_NEEDS: Final = (9, 4, 3, 8, 7, 6)
+_TEXT_TITLES: Final = ("capture", "")
 
 
 def render_sweep_terminal(sweep: Sweep, *, plain: bool) -> str:
     """Render for a terminal; `plain` leaves out colour."""
     parts: list[RenderableType] = []
     for batch in sweep.batches:
-        parts += [bold(_title(batch)), *(safe(line) for line in _sentences(batch)), ""]
-        parts += [_table(_POINTS, _point_rows(batch)), ""]
+        parts += [bold(words.title(batch)), *(safe(line) for line in words.sentences(batch)), ""]
+        points = [(PurePath(name).name, *rest) for name, *rest in words.point_rows(batch)]
+        parts += [_table(words.POINT_TITLES, _POINT_NEEDS, points), ""]
         if batch.predictions:
-            parts += [_table(_PREDICTIONS, _prediction_rows(batch)), ""]
-    parts += [safe(line) for line in _closing(sweep)]
+            rows = words.prediction_rows(batch)
+            parts += [_table(words.PREDICTION_TITLES, _PREDICTION_NEEDS, rows), ""]
+    parts += [safe(line) for line in words.closing(sweep)]
     return capture(parts, plain=plain)
+
+
+def _table(
+    titles: Sequence[str], needs: Sequence[int], rows: Sequence[Sequence[str]]
+) -> RenderableType:
+    columns = [
+        Column(title, need, figures=title not in _TEXT_TITLES)
+        for title, need in zip(titles, needs, strict=True)
+    ]
+    cells: list[list[str | Text]] = [[safe(cell) for cell in row] for row in rows]
+    return indented(fitted(columns, cells, width=screen_width() - 2))
 
 
 def render_sweep_markdown(sweep: Sweep) -> str:
     """Render as GitHub-flavoured Markdown."""
     parts = ["# Sweep"]
     for batch in sweep.batches:
-        parts += [f"## {_title(batch)}", *_sentences(batch)]
-        parts.append(markdown_table(_POINTS, _point_rows(batch)))
+        parts += [f"## {words.title(batch)}", *(escaped(line) for line in words.sentences(batch))]
+        parts.append(markdown_table(words.POINT_TITLES, words.point_rows(batch)))
         if batch.predictions:
-            parts.append(markdown_table(_PREDICTIONS, _prediction_rows(batch)))
-    return "\n\n".join([*parts, *_closing(sweep)]) + "\n"
-
-
-def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> RenderableType:
-    columns = [
-        Column(title, 9 - place, figures=title not in ("capture", ""))
-        for place, title in enumerate(titles)
-    ]
-    cells: list[list[str | Text]] = [[safe(cell) for cell in row] for row in rows]
-    return indented(fitted(columns, cells, width=screen_width() - 2))
-
-
-def _title(batch: SweepBatch) -> str:
-    return "Batch unknown" if batch.batch is None else f"Batch {batch.batch}"
-
-
-def _sentences(batch: SweepBatch) -> list[str]:
-    lines = [batch.advice] if batch.advice else []
-    if batch.baseline_ns is not None:
-        step = _ms(batch.baseline_ns)
-        lines.append(f"A plain decode step takes {step} ms.")
-    fixed, token, share = batch.fixed_step_ns, batch.per_token_ns, batch.fixed_share
-    if fixed is not None and token is not None and share is not None:
-        shown = _share(share)
-        lines.append(
-            f"Verify costs {_ms(fixed)} ms more than a plain step whatever it carries, and "
-            f"{_ms(token)} ms for each further token: {shown} of the growth is fixed "
-            f"({batch.world or 'unknown'})."
-        )
-    return lines
-
-
-def _ms(found: Estimated) -> str:
-    decimals = decimals_for(found.value)
-    text = milliseconds(found.value, decimals=decimals)
-    if found.low is None or found.high is None:
-        return text
-    low, high = (milliseconds(end, decimals=decimals) for end in (found.low, found.high))
-    return f"{text} [{low}, {high}]"
-
-
-def _share(found: Estimated) -> str:
-    if found.low is None or found.high is None:
-        return percent(found.value)
-    return f"{percent(found.value)} [{percent(found.low)}, {percent(found.high)}]"
-
-
-def _point_rows(batch: SweepBatch) -> list[tuple[str, ...]]:
-    return [
-        (
-            each.source,
-            _known(each.draft_tokens),
-            _known(each.verified_tokens),
-            f"{each.cycles:,}",
-            _ms(each.target_ns),
-            _ms(each.period_ns),
-            with_interval(each.accept_len) if each.accept_len else "-",
-            f"{each.tokens_per_s.value:,.1f}" if each.tokens_per_s else "-",
-        )
-        for each in batch.points
-    ]
-
-
-def _prediction_rows(batch: SweepBatch) -> list[tuple[str, ...]]:
-    return [
-        (
-            str(each.draft_tokens),
-            with_interval(each.accept_len),
-            _ms(each.period_ns),
-            with_interval(each.tokens_per_s, 1),
-            with_interval(each.speedup, unit="×") if each.speedup else "-",
-            _remark(each, batch),
-        )
-        for each in batch.predictions
-    ]
-
-
-def _remark(each: SweepPrediction, batch: SweepBatch) -> str:
-    origin = "measured" if each.measured else "extrapolated" if each.extrapolated else "predicted"
-    return f"{origin}, best" if each.draft_tokens == batch.best_draft_tokens else origin
-
-
-def _closing(sweep: Sweep) -> list[str]:
-    lines = []
-    threshold = sweep.threshold
-    if threshold is not None and threshold.batch is not None:
-        ends = ["?" if end is None else f"{end:.1f}" for end in (threshold.low, threshold.high)]
-        lines.append(
-            f"Speculation stops paying at batch {threshold.batch:.1f} [{ends[0]}, {ends[1]}]."
-        )
-    elif threshold is not None:
-        lines.append("The speed-up does not cross 1 between the batches that were captured.")
-    return [*lines, *(f"Note: {caveat}" for caveat in sweep.caveats)]
-
-
-def _known(number: int | None) -> str:
-    return "?" if number is None else str(number)
+            table = markdown_table(words.PREDICTION_TITLES, words.prediction_rows(batch))
+            parts.append(table)
+    closing = (escaped(line) for line in words.closing(sweep))
+    return "\n\n".join([*parts, *closing]) + "\n"

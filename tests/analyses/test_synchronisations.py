@@ -90,7 +90,7 @@ def test_synchronising_calls_are_counted_as_one_by_one(trace: Trace) -> None:
             and row["start_ns"] <= launch["start_ns"]
             and launch["end_ns"] <= row["end_ns"]
             and (reference.phase[place] or reference.meaning[place].cycle)
-            and row["end_thread"] in (None, row["thread"])
+            and row["end_thread"] is None
         ]
         wanted += bool(waits and holders)
     assert int(table["calls"].sum()) == wanted

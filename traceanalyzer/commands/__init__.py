@@ -14,10 +14,14 @@ import traceanalyzer
 _COMMANDS = {
     "capture": "Record a server under Nsight Systems, then print the report.",
     "compare": "Print what changed between two captures; a gate for regressions.",
+    "doctor": "Print what is wrong with a capture, and the flag or variable that mends it.",
+    "export": "Write the trace for other tools: Perfetto, parquet, CSV.",
     "hooks": "See and manage the hooks that put ranges into a server.",
     "ranges": "List the ranges in a trace: time, and the phase each is read as.",
     "report": "Print whether speculation wins, where the time goes, and what to do.",
+    "scrub": "Copy an nsys SQLite export without environment, persons and hosts.",
     "sweep": "Predict the best draft length from captures at several of them.",
+    "timeline": "Write the trace as a page to look into: lanes, and cycles one below another.",
 }
 
 

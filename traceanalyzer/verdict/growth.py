@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.report import Growth
@@ -43,7 +44,7 @@ def draft_collective_ns(bucket: BucketReport) -> float | None:
     ]
     if not any(phase.phase == "draft" for phase in own):
         return None
-    return sum(
+    return math.fsum(
         each.busy_ns_per_cycle
         for phase in own
         for each in phase.classes

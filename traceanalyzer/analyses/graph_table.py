@@ -1,0 +1,261 @@
+"""Which CUDA graphs are replayed, how often, how long, and whether the GPU waits for their launch.
+
+Ranges are not needed. A graph is known by its executable's id, else the graph's, else its nodes,
+else by the kernels that its launches run. Ids differ between ranks, so graphs of equal form and
+phases are matched in order of appearance.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from traceanalyzer.intervals import Packing
+from traceanalyzer.phases.attribution import launched_by_graph_call
+from traceanalyzer.phases.kernel_order import recurring_blocks
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from traceanalyzer.intervals import Segments
+    from traceanalyzer.phases.phased import PhasedTrace
+
+    Int64s = NDArray[np.int64]
+
+_IDENTITIES: Final = ("graph_exec_id", "graph_id", "graph_node_id")  # the surest first
+_BORDER_SHARE: Final = 0.05
+"""A bucket with a smaller share of a graph's launches is a cycle's border, not its batch."""
+
+
+def graph_table(phased: PhasedTrace, segments: Segments, bucket: Int64s) -> pl.DataFrame:
+    """Every graph that is replayed, the one with most GPU time first.
+
+    Args:
+        phased: A trace with settled phases.
+        segments: Its timeline, see `phase_segments`.
+        bucket: Bucket of each cycle.
+
+    Returns:
+        One row a graph: whole_graph (recorded as one row a replay), ops (of its longest replay),
+        labels (bit set over `phased.labels`), lanes and buckets (lists), launches, period_ns
+        (from start to start on one rank, median; null for one launch), span_p50_ns, span_p99_ns,
+        launch_p50_ns, waited_share (of the time in launch calls: the GPU idle until the replay's
+        first op; both null without launch rows), blocks (that recur in its kernels, null for
+        none), told (ranges tell what its nodes were captured in). Quantiles are nearest ranks.
+    """
+    replays = _replays(phased)
+    launches = _launches(phased, segments, replays)
+    replays = _numbered(replays.with_columns(launches, bucket=_buckets(phased, replays, bucket)))
+    table = (
+        replays.group_by("graph")
+        .agg(
+            pl.col("whole_graph", "most_ops").first(),
+            pl.col("labels").bitwise_or(),
+            pl.col("lane").unique().sort().alias("lanes"),
+            pl.len().cast(pl.Int64).alias("launches"),
+            pl.col("span_ns").sum().alias("gpu_ns"),
+            _nearest("period_ns", 0.5).alias("period_ns"),
+            _nearest("span_ns", 0.5).alias("span_p50_ns"),
+            _nearest("span_ns", 0.99).alias("span_p99_ns"),
+            _nearest("launch_ns", 0.5).alias("launch_p50_ns"),
+            (pl.col("waited_ns").sum() / pl.col("launch_ns").sum()).alias("waited_share"),
+            pl.col("told").any(),
+            pl.col("lane", "launch").sort_by(-pl.col("ops"), "first_ns", "row").first(),
+        )
+        .join(_usual_buckets(replays), on="graph", how="left")
+        .sort(-pl.col("gpu_ns"), "graph")
+    )
+    return table.select(
+        "whole_graph",
+        pl.col("most_ops").alias("ops"),
+        *(
+            "labels",
+            "lanes",
+            pl.col("buckets").fill_null([]),
+            "launches",
+            "period_ns",
+            "span_p50_ns",
+            "span_p99_ns",
+        ),
+        *("launch_p50_ns", pl.col("waited_share").fill_nan(None), "told"),
+        blocks=_blocks(phased, table),
+    )
+
+
+def _nearest(column: str, share: float) -> pl.Expr:
+    return pl.col(column).quantile(share, "equiprobable").cast(pl.Int64)
+
+
+def _usual_buckets(replays: pl.DataFrame) -> pl.DataFrame:
+    """The buckets of each graph's launches, those at borders left out."""
+    counted = replays.drop_nulls("bucket").group_by("graph", "bucket").len("launches")
+    share = pl.col("launches") / pl.col("launches").sum().over("graph")
+    usual = counted.filter(share >= _BORDER_SHARE).sort("graph", "bucket")
+    return usual.group_by("graph").agg(pl.col("bucket").alias("buckets"))
+
+
+def _replays(phased: PhasedTrace) -> pl.DataFrame:
+    """One row a replay of a graph that has ops with times, by lane and first op.
+
+    Columns: lane, launch (row in launches, below -1 for rows without one), kind and id of its
+    identity, first_ns, span_ns, ops, whole_graph, labels, told, row, cycle, span (range).
+    """
+    ops, attribution = phased.trace.ops, phased.attribution
+    whole = (ops["kind"] == "graph").to_numpy()
+    of_graph = whole | ops["graph_node_id"].is_not_null().to_numpy()
+    of_graph |= launched_by_graph_call(phased.trace, attribution.launch)
+    # Without a launch only a whole-graph row is a replay of its own.
+    rows = np.flatnonzero(of_graph & phased.collected & (whole | (attribution.launch >= 0)))
+    launch, places = attribution.launch[rows], phased.places
+    told = (places.birth_phase >= 0) | (places.born & ((places.step >= 0) | (places.layer >= 0)))
+    frame = pl.DataFrame(
+        {
+            "lane": phased.ops.lane[rows],
+            "launch": np.where(launch >= 0, launch, -2 - rows),
+            "first_ns": phased.ops.start_ns[rows],
+            "last_ns": phased.ops.end_ns[rows],
+            "whole_graph": whole[rows],
+            "labels": np.int64(1) << phased.label[rows],
+            "told": told[rows],
+            "row": rows,
+            "cycle": phased.cycle[rows],
+            "span": attribution.span[rows],
+        }
+    ).hstack(ops[rows].select(*_IDENTITIES, "name"))
+    nameless = pl.all_horizontal(pl.col(column).is_null() for column in _IDENTITIES)
+    names = (
+        frame.filter(nameless)
+        .group_by("lane", "launch")
+        .agg(names=pl.col("name").unique().hash(len(_IDENTITIES)).sum())
+    )
+    return (
+        frame.group_by("lane", "launch")
+        .agg(
+            pl.col("first_ns", "row").min(),
+            *(_set_of(column, kind) for kind, column in enumerate(_IDENTITIES)),
+            (pl.col("last_ns").max() - pl.col("first_ns").min()).alias("span_ns"),
+            pl.len().cast(pl.Int64).alias("ops"),
+            pl.col("whole_graph", "told").any(),
+            pl.col("labels").bitwise_or(),
+            pl.col("cycle", "span").max(),
+        )
+        .join(names, on=["lane", "launch"], how="left")
+        .with_columns(identity=pl.coalesce(*_IDENTITIES, "names"))
+        .sort("lane", "first_ns", "row")
+    )
+
+
+def _set_of(column: str, kind: int) -> pl.Expr:
+    """A number for the ids in a column, null for none: equal for equal ones alone.
+
+    `kind` keeps a graph and a node that share a number apart.
+    """
+    ids = pl.col(column).drop_nulls()
+    return pl.when(ids.len() > 0).then(ids.unique().hash(kind).sum()).alias(column)
+
+
+def _numbered(replays: pl.DataFrame) -> pl.DataFrame:
+    """With the graph of each replay: a number that the same graph has on every rank."""
+    form = ["lane", "whole_graph", "most_ops", "all_labels"]
+    # Recorded whole and node by node a graph is two: tracing nodes changes its time.
+    one = ["lane", "whole_graph", "identity"]
+    replays = replays.with_columns(
+        most_ops=pl.col("ops").max().over(one),
+        all_labels=pl.col("labels").bitwise_or().over(one),
+        period_ns=(pl.col("first_ns") - pl.col("first_ns").shift(1)).over(one),
+    )
+    own = (
+        replays.select(*form, "identity")
+        .unique(maintain_order=True)
+        .with_columns(place=pl.int_range(pl.len()).over(form))
+    )
+    replays = replays.join(own, on=[*form, "identity"], how="left", maintain_order="left")
+    graphs = replays.select(*form[1:], "place").unique(maintain_order=True).with_row_index("graph")
+    return replays.join(graphs, on=[*form[1:], "place"], how="left", maintain_order="left")
+
+
+def _buckets(phased: PhasedTrace, replays: pl.DataFrame, bucket: Int64s) -> pl.Series:
+    """The bucket of the cycle that each replay was launched for, else of that in which it ran."""
+    process = np.array(phased.ranks.process)
+    cycles = phased.cycles
+    known = pl.DataFrame(
+        {
+            "process": process[cycles.spans.lane],
+            "number": phased.spans.number[cycles.forward],
+            "of_number": bucket,
+        }
+    ).filter(pl.col("number") >= 0)
+    number = np.append(phased.spans.number, -1)[replays["span"].to_numpy()]
+    ran_in = np.append(bucket, -1)[replays["cycle"].to_numpy()]
+    launched_for = pl.DataFrame(
+        {"process": process[replays["lane"].to_numpy()], "number": number}
+    ).join(
+        known.unique(["process", "number"], keep="first", maintain_order=True),
+        on=["process", "number"],
+        how="left",
+        maintain_order="left",
+    )["of_number"]
+    return launched_for.fill_null(pl.Series(ran_in)).replace(-1, None)
+
+
+def _launches(phased: PhasedTrace, segments: Segments, replays: pl.DataFrame) -> list[pl.Series]:
+    """Length of each launch call, and the part of it that the GPU was idle for the replay.
+
+    Null where there is no launch row.
+    """
+    launch = replays["launch"].to_numpy()
+    held = launch >= 0
+    calls = phased.trace.launches[np.where(held, launch, 0)] if held.any() else None
+    if calls is None:
+        return [pl.Series(name, [None] * launch.size, pl.Int64) for name in _LAUNCH_COLUMNS]
+    start, end = calls["start_ns"].to_numpy(), calls["end_ns"].to_numpy()
+    first = replays["first_ns"].to_numpy()
+    idle_since = _idle_since(segments, replays["lane"].to_numpy(), first)
+    waited = np.maximum(np.minimum(end, first) - np.maximum(start, idle_since), 0)
+    values = (end - start, waited)
+    return [
+        pl.select(pl.when(pl.Series(held)).then(pl.Series(value))).to_series().alias(name)
+        for name, value in zip(_LAUNCH_COLUMNS, values, strict=True)
+    ]
+
+
+_LAUNCH_COLUMNS: Final = ("launch_ns", "waited_ns")
+
+
+def _idle_since(segments: Segments, lane: Int64s, at_ns: Int64s) -> Int64s:
+    """Start of the idle time that lasts until each instant, or the instant itself for none.
+
+    Segments of a lane leave no time out between its ops, but cycle borders cut idle time.
+    """
+    spans, idle = segments.spans, segments.active == 0
+    if not spans.size:
+        return at_ns
+    lanes = 1 + int(max(spans.lane.max(), lane.max(initial=0)))
+    packing = Packing.covering(lanes, (spans.start_ns, at_ns))
+    keys = packing.key(spans.lane, spans.start_ns)
+    place = np.searchsorted(keys, packing.key(lane, at_ns)) - 1
+    known = (place >= 0) & (spans.lane[place] == lane)
+    since = np.where(known, np.minimum(at_ns, spans.end_ns[place]), at_ns)
+    pending = np.flatnonzero(known)
+    while (pending := pending[idle[place[pending]]]).size:
+        since[pending] = spans.start_ns[place[pending]]
+        place[pending] -= 1
+        before = place[pending]
+        pending = pending[(before >= 0) & (spans.lane[before] == lane[pending])]
+    return since
+
+
+def _blocks(phased: PhasedTrace, table: pl.DataFrame) -> pl.Series:
+    """How many blocks recur in the longest replay of each graph, null for none."""
+    found: list[int | None] = []
+    kernels = (phased.trace.ops["kind"] == "kernel").to_numpy()
+    names = phased.trace.ops["name"].to_numpy()
+    for lane, launch in table.select("lane", "launch").iter_rows():
+        rows = np.flatnonzero((phased.attribution.launch == launch) & kernels & phased.collected)
+        rows = rows[phased.ops.lane[rows] == lane]
+        order = np.argsort(phased.ops.start_ns[rows], kind="stable")
+        blocks = recurring_blocks(names[rows[order]].tolist())
+        found.append(None if blocks is None else blocks.count)
+    return pl.Series(found, dtype=pl.Int64)

@@ -1,0 +1,80 @@
+"""CUDA graphs by identity, and the parts of phases that ranges inside of them tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from traceanalyzer.report.ranks import Spread
+
+
+@dataclass(frozen=True, slots=True)
+class GraphReport:
+    """One CUDA graph, over all ranks and the whole trace.
+
+    Attributes:
+        phases: Phases of its ops, in canonical order; several where ranges tell its parts.
+        batches: Batch sizes of the cycles that it was launched for; empty when unknown.
+        ranks: Ranks that replay it.
+        launches: Replays, those of all ranks counted.
+        ops: Kernels, copies and sets of a replay; None where it is recorded as one row.
+        period_ns: From the start of a replay to that of the next on one rank, median.
+        span_p50_ns: From a replay's first op to the end of its last on the GPU, median.
+        span_p99_ns: The same, 99 of 100.
+        launch_ns: The launch call on the host, median; None without launch rows.
+        waited_share: Of the time in its launch calls, the part in which the GPU was idle until
+            the replay began.
+        blocks: Blocks that recur in its kernels, such as layers; None where none do.
+        inside: "capture-time range" where ranges tell what its nodes were captured in, "phase at
+            replay only" where they do not, "whole-graph row" where its ops are not recorded.
+    """
+
+    phases: list[str]
+    batches: list[int]
+    ranks: list[int]
+    launches: int
+    ops: int | None
+    period_ns: int | None
+    span_p50_ns: int
+    span_p99_ns: int
+    launch_ns: int | None
+    waited_share: float | None
+    blocks: int | None
+    inside: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartTime:
+    """One draft step or layer.
+
+    Attributes:
+        number: Which; draft steps count from 0, layers as their ranges do.
+        cycles: Kept cycles in which it ran.
+        busy_ns_per_cycle: GPU time in those cycles.
+        share: Of the time of all parts of the phase.
+    """
+
+    number: int
+    cycles: int
+    busy_ns_per_cycle: Spread
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseParts:
+    """The draft steps or layers of one phase in the cycles of one bucket.
+
+    Attributes:
+        bucket: Place of the bucket in `Report.buckets`.
+        phase: The phase.
+        part: "draft step" or "layer".
+        parts: In order of their numbers.
+        mean_ns: Mean time of a part in a cycle.
+        longest: Number of the part that takes longest.
+    """
+
+    bucket: int
+    phase: str
+    part: str
+    parts: list[PartTime]
+    mean_ns: float
+    longest: int

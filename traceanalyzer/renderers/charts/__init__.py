@@ -8,7 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from traceanalyzer.errors import InputError
-from traceanalyzer.renderers.charts import acceptance, break_even, cycle, growth, ranks, spread
+from traceanalyzer.renderers.charts import (
+    acceptance,
+    break_even,
+    cycle,
+    each_cycle,
+    growth,
+    ranks,
+    spread,
+)
 from traceanalyzer.renderers.charts.chart import Chart, drawing
 from traceanalyzer.renderers.verdict_text import main_bucket
 
@@ -27,7 +35,11 @@ _OF_BUCKET: Final[dict[str, Callable[[BucketReport], Chart | None]]] = {
     "distribution": spread.distribution,
     "classes": cycle.classes,
 }
-FIGURES: Final = (*_OF_BUCKET, "break_even", "verify_growth", "ranks")
+_OF_CYCLES: Final[dict[str, Callable[[Report, int], Chart | None]]] = {
+    "each_cycle": each_cycle.each_cycle,
+    "rank_cycles": each_cycle.rank_cycles,
+}
+FIGURES: Final = (*_OF_BUCKET, *_OF_CYCLES, "break_even", "verify_growth", "ranks")
 """Names of the figures of a report; one is absent where the report lacks what it shows."""
 
 
@@ -53,6 +65,8 @@ def chart_of(report: Report, name: str, bucket: int | None = None) -> Chart | No
         return break_even.break_even(found, _verdict(report, place))
     if name == "verify_growth":
         return growth.verify_growth(_verdict(report, place))
+    if name in _OF_CYCLES:
+        return _OF_CYCLES[name](report, place)
     return _OF_BUCKET[name](found)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.renderers.html import cycle_sections as cycle
+from traceanalyzer.renderers.html import detail_sections as detail
 from traceanalyzer.renderers.html import origin_sections as origin
 from traceanalyzer.renderers.html import verdict_sections as verdict
 from traceanalyzer.renderers.html.escaping import element, name
@@ -30,9 +31,13 @@ SECTIONS: Final[tuple[Section[Report], ...]] = (
     Section("growth", "Why verify costs more", cycle.drawn("verify_growth"), wide=True),
     Section("distribution", "From cycle to cycle", cycle.drawn("distribution")),
     Section("ranks", "From rank to rank", cycle.drawn("ranks")),
+    Section("each-cycle", "Cycle by cycle", cycle.drawn("each_cycle")),
+    Section("rank-cycles", "Cycle by rank", cycle.drawn("rank_cycles")),
+    Section("slowest", "Slowest cycles", detail.slowest, wide=True),
     Section("graphs", "CUDA graphs", cycle.graphs, wide=True),
     Section("findings", "Findings", verdict.findings, wide=True),
     Section("kernels", "Kernels by class", cycle.kernels, wide=True),
+    Section("kernel-names", "Kernels by name", detail.kernels, wide=True),
     Section("actions", "What to do", verdict.actions, wide=True),
     Section("trust", "Can it be trusted?", verdict.trust),
     Section("coverage", "Coverage", origin.coverage),

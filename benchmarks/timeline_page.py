@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from traceanalyzer.analyses.timeline_lanes.choice import within_limit
-from traceanalyzer.commands.timeline import lanes_of
+from traceanalyzer.assembly.timeline import whole_timeline
 from traceanalyzer.importers import load
 from traceanalyzer.phases.rules import Rules
 from traceanalyzer.renderers.html.timeline_page import timeline_page
@@ -60,7 +60,7 @@ def make(trace_file: Path, page_file: Path) -> Made:
     marks = [time.process_time()]
     trace = load([trace_file])
     marks.append(time.process_time())
-    lanes = within_limit(lanes_of(trace, Rules.shipped()), 10_000_000)
+    lanes = within_limit(whole_timeline(trace, Rules.shipped()), 10_000_000)
     marks.append(time.process_time())
     page_file.write_bytes(timeline_page(lanes, ["simulated.sqlite"]).encode())
     marks.append(time.process_time())

@@ -18,8 +18,6 @@ from traceanalyzer.commands.inputs import (
 
 if TYPE_CHECKING:
     from traceanalyzer.analyses.timeline_lanes.model import TimelineLanes
-    from traceanalyzer.phases.rules import Rules
-    from traceanalyzer.trace import Trace
 
 MOST_SPANS = 2_000_000
 """A page of so many takes about 12 MB and opens in about two seconds."""
@@ -110,6 +108,7 @@ def command(
     are always complete; --window and --cycles choose whose ops, API calls and ranges are in it.
     """
     from traceanalyzer.analyses.timeline_lanes.choice import within_limit
+    from traceanalyzer.assembly.timeline import whole_timeline
     from traceanalyzer.pipeline import AnalysisOptions
     from traceanalyzer.renderers.html.timeline_page import timeline_page
 
@@ -118,26 +117,10 @@ def command(
     check_output(output, traces)
     rules = AnalysisOptions(phases_file).rules()
     trace = read_traces(traces, nsys)
-    lanes = within_limit(_chosen(lanes_of(trace, rules, infer=infer), window, cycles), max_spans)
+    lanes = whole_timeline(trace, rules, infer=infer)
+    lanes = within_limit(_chosen(lanes, window, cycles), max_spans)
     page = timeline_page(lanes, [path.name for path in traces])
     deliver(page.encode(), output)
-
-
-def lanes_of(trace: Trace, rules: Rules, *, infer: bool = True) -> TimelineLanes:
-    """The whole timeline of a trace; `infer`: also where no range means a phase."""
-    import numpy as np
-
-    from traceanalyzer.analyses.acceptance import accepted_drafts
-    from traceanalyzer.analyses.buckets import cycle_buckets
-    from traceanalyzer.analyses.phase_time import phase_segments
-    from traceanalyzer.analyses.timeline_lanes.lanes import timeline_lanes
-    from traceanalyzer.phases.phased import settle_phases
-
-    phased = settle_phases(trace, rules, infer=infer)
-    timed = phased.collected
-    segments = phase_segments(phased.ops.take(timed), phased.label[timed], phased.cycles)
-    bucket = cycle_buckets(phased)["bucket"].to_numpy().astype(np.int64)
-    return timeline_lanes(phased, segments, bucket, accepted_drafts(trace))
 
 
 def _chosen(

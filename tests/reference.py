@@ -30,7 +30,7 @@ PHASES = (
 )
 TARGET = {"verify", "decode", "mixed"}
 PROMPT = {"prefill", "draft_prefill"}
-COVERED = ("launch in range", "graph launch in range", "whole-graph row")
+COVERED = ("launch in range", "graph launch in range", "whole-graph row", "capture-time range")
 METHODS = (*COVERED, "launched outside ranges", "no launch row")
 STATES = ("kept", "warm_up", "dummy", "edge", "interrupted")
 CAUSES = ("host late", "launch latency", "dependency", "synchronisation", "unknown")
@@ -380,7 +380,8 @@ class Reference:
                 or (call["process"], call["correlation_id"]) not in ids
             )
         }
-        return {row for row in found if row is not None}
+        # While a graph is captured no call leaves an op.
+        return {row for row in found if row is not None and "capture" not in self.flags[row]}
 
     def _placed(self) -> set[int | None]:
         """Ranges with an op in some cycle."""

@@ -259,14 +259,15 @@ def shifted(trace: Trace, by_ns: int) -> Trace:
         launches=later(trace.launches, "start_ns", "end_ns"),
         ranges=later(trace.ranges, "start_ns", "end_ns"),
         syncs=later(trace.syncs, "start_ns", "end_ns"),
+        graph_nodes=later(trace.graph_nodes, "time_ns"),
         marks=later(trace.marks, "time_ns"),
     )
 
 
 _KEYS = {
-    "process": ("devices", "threads", "ops", "launches", "syncs"),
-    "thread": ("launches", "ranges", "marks"),
-    "name": ("ops", "launches", "ranges", "marks"),
+    "process": ("devices", "threads", "ops", "launches", "syncs", "overheads", "graph_nodes"),
+    "thread": ("launches", "ranges", "marks", "graph_nodes"),
+    "name": ("ops", "launches", "ranges", "marks", "overheads"),
     "stream_id": ("ops", "syncs"),
     "graph_node_id": ("ops",),
     "graph_id": ("ops",),
@@ -295,11 +296,15 @@ def renumbered(trace: Trace, seed: int) -> Trace:
                 tables[holder] = _mapped(tables[holder], "domain", new)
     for key, holders in _KEYS.items():
         if key not in ("process", "thread", "name"):
-            ids = pl.concat([tables[holder][key].cast(pl.Int64) for holder in holders])
-            old = ids.drop_nulls().unique().to_list()
-            _renumber(
-                tables, key, dict(zip(old, rng.sample(range(1, 10**6), len(old)), strict=True))
-            )
+            ids = [tables[holder][key].cast(pl.Int64) for holder in holders]
+            if key == "graph_node_id":
+                ids += [tables["graph_nodes"][column] for column in ("node_id", "original_id")]
+            old = pl.concat(ids).drop_nulls().unique().to_list()
+            new = dict(zip(old, rng.sample(range(1, 10**6), len(old)), strict=True))
+            _renumber(tables, key, new)
+            if key == "graph_node_id":
+                for column in ("node_id", "original_id"):
+                    tables["graph_nodes"] = _mapped(tables["graph_nodes"], column, new)
     return Trace(**tables)
 
 
@@ -407,12 +412,16 @@ def split(trace: Trace, row: int) -> Trace:
 
 
 def without_counts(value: Any) -> Any:
-    """A report's JSON without the numbers of ops and kernels."""
+    """A report's JSON without the numbers of ops and kernels, and the texts that tell them."""
     if isinstance(value, list):
         return [without_counts(each) for each in value]
     if isinstance(value, dict):
-        counts = ("ops", "kernels", "trust")
-        return {key: without_counts(each) for key, each in value.items() if key not in counts}
+        counts = ("ops", "ops_per_cycle", "trust", "evidence")
+        return {
+            key: without_counts(each)
+            for key, each in value.items()
+            if key not in counts and not (key == "kernels" and isinstance(each, int))
+        }
     return value
 
 

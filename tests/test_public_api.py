@@ -70,7 +70,9 @@ def test_all_is_sorted_complete_and_lazy() -> None:
         "Trace",
         "TraceAnalyzerError",
         "analyze",
+        "figure",
         "load",
+        "timeline_figure",
     }
     assert set(dir(traceanalyzer)) >= set(names)
     with pytest.raises(AttributeError, match="lode"):
@@ -247,3 +249,7 @@ def test_typed_uses_run(server: Path, tmp_path: Path) -> None:
     assert api.stored(report) == report
     assert api.a_run_of_ranks(tmp_path) == [4]
     assert "other.sqlite" in api.explained(server)
+    names = {phase.phase for bucket in report.buckets for phase in bucket.phases}
+    waterfall, window = api.in_a_notebook(str(server))
+    assert names <= set(waterfall.layout.yaxis.ticktext)
+    assert {"draft", "verify"} <= {bar.name for bar in window.data}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.harness import SAMPLE_TRACES
-from tests.simulation.conftest import SERVERS
+from tests.simulation.conftest import FUSED, SERVERS
 from traceanalyzer.analyses.gaps import CAUSES, explain_gaps
 from traceanalyzer.analyses.phase_time import CycleTime, cycle_time, phase_segments
 from traceanalyzer.importers import load
@@ -32,9 +32,10 @@ if TYPE_CHECKING:
     from traceanalyzer.trace import Trace
 
 COUNTS = ("ops", "kernels", "kernel_ns", "graph_rows", "graph_row_ns", "launches", "graph_launches")
+ALL_SERVERS = SERVERS | {"fused": FUSED}
 
 
-@pytest.fixture(scope="module", params=SERVERS)
+@pytest.fixture(scope="module", params=ALL_SERVERS)
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Server:
     return Server(request.param, tmp_path_factory.mktemp("server"))
 
@@ -43,9 +44,9 @@ class Server:
     """A simulated server: its truth, and its trace in each format."""
 
     def __init__(self, name: str, folder: Path) -> None:
-        self.recording = eagle3_server(SERVERS[name])
+        self.recording = eagle3_server(ALL_SERVERS[name])
         self.truth: Truth = truth_of(self.recording)
-        self.has_graph_rows = SERVERS[name].graph_mode == "graph"
+        self.has_graph_rows = ALL_SERVERS[name].graph_mode == "graph"
         self.folder = folder
 
     def trace(self, form: str) -> Trace:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from traceanalyzer.errors import InputError, TraceAnalyzerError
     from traceanalyzer.importers import load
     from traceanalyzer.pipeline import AnalysisOptions, analyze
+    from traceanalyzer.renderers.charts import figure
+    from traceanalyzer.renderers.timeline_figure import timeline_figure
     from traceanalyzer.report import Report
     from traceanalyzer.trace import Trace
 
@@ -27,7 +29,9 @@ __all__ = [
     "Trace",
     "TraceAnalyzerError",
     "analyze",
+    "figure",
     "load",
+    "timeline_figure",
 ]
 
 _HOME = {
@@ -37,7 +41,9 @@ _HOME = {
     "Trace": "traceanalyzer.trace",
     "TraceAnalyzerError": "traceanalyzer.errors",
     "analyze": "traceanalyzer.pipeline",
+    "figure": "traceanalyzer.renderers.charts",
     "load": "traceanalyzer.importers",
+    "timeline_figure": "traceanalyzer.renderers.timeline_figure",
 }
 
 

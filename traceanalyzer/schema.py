@@ -167,6 +167,29 @@ SYNCS: Final = Table(
         Column("correlation_id", _I64, "id shared with the API call", True),
     ),
 )
+OVERHEADS: Final = Table(
+    "overheads",
+    "Time the recorder itself took, as it states it; CUDA's own stalls stand among it by name.",
+    (
+        Column("start_ns", _I64, "start, ns"),
+        Column("end_ns", _I64, "end, ns"),
+        Column("process", _I32, "row in processes"),
+        Column("name", _I32, "row in names: what was done"),
+    ),
+)
+GRAPH_NODES: Final = Table(
+    "graph_nodes",
+    "Creations of CUDA graph nodes: by a launch while a graph is captured, or by cloning.",
+    (
+        Column("process", _I32, "row in processes"),
+        Column("node_id", _I64, "the node; ids may be used again once a graph is destroyed"),
+        Column(
+            "original_id", _I64, "node it was cloned from; null for one that was captured", True
+        ),
+        Column("time_ns", _I64, "instant on the CPU, ns; negative before the recording began"),
+        Column("thread", _I32, "row in threads; null when it has no range and no call", True),
+    ),
+)
 DIAGNOSTICS: Final = Table(
     "diagnostics",
     "What the recorder said, and what the importer had to leave out or repair.",
@@ -190,28 +213,29 @@ TABLES: Final = (
     RANGES,
     MARKS,
     SYNCS,
+    OVERHEADS,
+    GRAPH_NODES,
     DIAGNOSTICS,
 )
 
 
 def markdown() -> str:
     """The tables as Markdown: docs/tables.md is this text."""
-    parts = [
+    head = (
         "# The tables of a Trace\n\nWritten from `traceanalyzer/schema.py` by "
         "`python -m traceanalyzer.schema`. Times are int64 nanoseconds on the clock of their own "
         "file.\n"
+    )
+    return "\n".join([head, *map(table_markdown, TABLES)])
+
+
+def table_markdown(table: Table) -> str:
+    """One table as Markdown: name, meaning, columns."""
+    rows = [
+        f"| `{column.name}` | {_type_name(column)} | {column.meaning} |" for column in table.columns
     ]
-    for table in TABLES:
-        rows = [
-            f"| `{column.name}` | {_type_name(column)} | {column.meaning} |"
-            for column in table.columns
-        ]
-        parts.append(
-            f"## {table.name}\n\n{table.meaning}\n\n| column | type | meaning |\n|---|---|---|\n"
-            + "\n".join(rows)
-            + "\n"
-        )
-    return "\n".join(parts)
+    head = f"## {table.name}\n\n{table.meaning}\n\n| column | type | meaning |\n|---|---|---|\n"
+    return head + "\n".join(rows) + "\n"
 
 
 def _type_name(column: Column) -> str:

@@ -6,7 +6,7 @@ An importer builds one Trace a file with `Trace.checked`; `concatenate` joins th
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
@@ -35,6 +35,8 @@ class Trace:
     ranges: pl.DataFrame
     marks: pl.DataFrame
     syncs: pl.DataFrame
+    overheads: pl.DataFrame
+    graph_nodes: pl.DataFrame
     diagnostics: pl.DataFrame
 
     @classmethod
@@ -66,6 +68,14 @@ class Trace:
             self.names["name"], self.names["text"], default=None, return_dtype=pl.String
         )
 
+    def timeline_figure(
+        self, window_ns: tuple[int, int], *, infer: bool = True, dark: bool = False
+    ) -> Any:
+        """A window for a notebook: `traceanalyzer.timeline_figure` of this trace."""
+        from traceanalyzer.renderers.timeline_figure import timeline_figure
+
+        return timeline_figure(self, window_ns, infer=infer, dark=dark)
+
 
 def _checked(table: schema.Table, frame: pl.DataFrame) -> pl.DataFrame:
     missing = [column.name for column in table.columns if column.name not in frame.columns]
@@ -83,7 +93,7 @@ def _checked(table: schema.Table, frame: pl.DataFrame) -> pl.DataFrame:
     return frame.rechunk()  # one piece a column, which numpy then reads without a copy
 
 
-_KEYS = {
+KEYS: Final = {
     "file": "files",
     "process": "processes",
     "thread": "threads",
@@ -91,6 +101,7 @@ _KEYS = {
     "name": "names",
     "domain": "names",
 }
+"""The table whose row number each column holds; names that are texts are no keys."""
 _TEXT_NAME_TABLES = ("processes", "threads", "devices")
 
 
@@ -125,7 +136,7 @@ def _renumbered(
 ) -> list[pl.Series]:
     """The key columns of one file's table, as they read in the joined one."""
     renumbered = []
-    for column, target in _KEYS.items():
+    for column, target in KEYS.items():
         if column not in frame.columns or (column == "name" and table_name in _TEXT_NAME_TABLES):
             continue
         old = frame[column]

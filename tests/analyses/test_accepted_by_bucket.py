@@ -16,7 +16,7 @@ from nvtx_hooks.vocabulary import (
     pack_ranks,
 )
 from tests.strategies import build, examples
-from traceanalyzer.analyses.acceptance import accepted_by_bucket
+from traceanalyzer.analyses.acceptance import accepted_by_bucket, accepted_by_cycle
 from traceanalyzer.assembly.accepted import bucket_acceptance
 
 if TYPE_CHECKING:
@@ -234,3 +234,30 @@ def test_padding_is_idle() -> None:
     assert report is not None
     assert report.ledger is not None
     assert (report.ledger.verified, report.ledger.idle) == (16, 12)
+
+
+def test_accepted_drafts_of_a_cycle_are_those_of_all_its_live_requests() -> None:
+    several = ("accept_count", pack_accept_count(2, 4, 3, 1, 0))
+    trace = marked(
+        accept(1, 7, 3, 2),
+        accept(1, 8, 3, 3),
+        accept(1, 9, 3, 1, Flags.STALE),
+        several,
+        accept(3, 7, 3, 0),
+        accept(4, 7, 3, 3, Flags.DUMMY),
+    )
+    asked = cycles((0, 2, 0), (0, 1, 0), (0, 3, 0), (0, 4, 0), (0, 5, 0), (0, -1, 0), (0, 1, 9))
+    assert accepted_by_cycle(trace, asked) == [4, 5, 0, None, None, None, 5]
+    assert accepted_by_cycle(marked(), asked) == [None] * 7
+
+
+def test_each_rank_hears_who_speaks_for_it() -> None:
+    marks = [
+        *((rank, "ranks", pack_ranks(0, 1, rank, 2, 0, 1)) for rank in (0, 1)),
+        (0, *accept(1, 7, 3, 2)),
+        (1, *accept(1, 8, 3, 1)),
+    ]
+    apart = told_by(marks, (0, 1))
+    assert accepted_by_cycle(apart, cycles((1, 1, 0), (0, 1, 0))) == [1, 2]
+    alone = told_by([(1, *accept(1, 8, 3, 1))], (0, 1))
+    assert accepted_by_cycle(alone, cycles((1, 1, 0), (0, 1, 0))) == [1, 1]

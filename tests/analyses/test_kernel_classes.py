@@ -150,19 +150,19 @@ def test_in_each_cycle_classes_add_up_to_the_union_of_the_phase(trace: Trace) ->
 
 
 def expected_kernels(reference: Reference) -> dict[tuple[Any, ...], tuple[int, int]]:
-    """Ops and busy ns in kept cycles by lane, phase, name (None for overlap) and class."""
+    """Ops and busy ns in kept cycles by phase, name (None for overlap) and class, lanes summed."""
     kept = {place for place, cycle in enumerate(reference.cycles) if cycle.state == "kept"}
     busy: Counter[tuple[Any, ...]] = Counter()
-    for lane, phase, cycle, op, ns in owners(reference):
+    for _, phase, cycle, op, ns in owners(reference):
         if cycle in kept:
             named = (
                 (None, OVERLAP)
                 if op is None
                 else (reference.ops[op]["text"], class_of(reference, op))
             )
-            busy[lane, phase, *named] += ns
+            busy[phase, *named] += ns
     ops = Counter(
-        (reference.lane[op], reference.label[op], row["text"], class_of(reference, op))
+        (reference.label[op], row["text"], class_of(reference, op))
         for op, row in enumerate(reference.ops)
         if reference.cycle[op] in kept
     )
@@ -178,13 +178,11 @@ def test_kernels_of_kept_cycles_agree_with_the_reference(trace: Trace) -> None:
     expected = expected_kernels(Reference(trace, MEANINGS))
     texts = trace.names["text"].to_list()
     found = {
-        (
-            lane,
-            phased.labels[label],
-            None if name == OVERLAP_NAME else texts[name],
-            ROWS[row],
-        ): (ops, busy)
-        for lane, label, name, row, ops, busy in kernel_totals(phased, 1000, pieces).rows()
+        (phased.labels[label], None if name == OVERLAP_NAME else texts[name], ROWS[row]): (
+            ops,
+            busy,
+        )
+        for label, name, row, ops, busy in kernel_totals(phased, 1000, pieces).rows()
     }
     assert found == expected
     _check_top(kernel_totals(phased, TOP, pieces), measured, expected)
@@ -193,13 +191,13 @@ def test_kernels_of_kept_cycles_agree_with_the_reference(trace: Trace) -> None:
 def _check_top(
     table: pl.DataFrame, measured: Measured, expected: dict[tuple[Any, ...], tuple[int, int]]
 ) -> None:
-    phases: dict[tuple[int, str], Rows] = defaultdict(list)
+    phases: dict[str, Rows] = defaultdict(list)
     for row in table.rows(named=True):
-        phases[row["lane"], measured.phased.labels[row["label"]]].append(row)
-    assert set(phases) == {key[:2] for key in expected}
+        phases[measured.phased.labels[row["label"]]].append(row)
+    assert set(phases) == {key[0] for key in expected}
     for phase, rows in phases.items():
-        own = {key: value for key, value in expected.items() if key[:2] == phase}
-        named = sorted((busy for key, (_, busy) in own.items() if key[2] is not None), reverse=True)
+        own = {key: value for key, value in expected.items() if key[0] == phase}
+        named = sorted((busy for key, (_, busy) in own.items() if key[1] is not None), reverse=True)
         assert [row["busy_ns"] for row in rows if row["name"] >= 0] == named[:TOP]
         marks = [row["name"] for row in rows if row["name"] < 0]
         assert marks == [mark for mark in (OTHER_NAMES, OVERLAP_NAME) if mark in marks]

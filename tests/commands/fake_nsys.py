@@ -26,7 +26,8 @@ def install(folder: Path, mode: str, export: Path | None = None, options: str = 
         mode: "whole" (a report when the program ends or collection is stopped), "when told" (a
             report once the file `told` is in the folder), "nothing" (no report), "full" (half a
             report and a full disk), "stuck" (half a report, and it heeds no request to end).
-        export: What `nsys export` makes of any report.
+        export: What `nsys export` makes of any report; of a folder `graph.sqlite` or
+            `node.sqlite`, as graphs were recorded.
         options: What `nsys profile --help` offers.
     """
     path = folder / "nsys"
@@ -45,7 +46,10 @@ def main(mode: str, export: str, options: str) -> None:
         print(options)
     elif arguments[0] == "export":
         target = next(word for word in arguments if word.startswith("--output="))
-        shutil.copy(export, target.partition("=")[2])
+        report = next(word for word in arguments if word.endswith(".nsys-rep"))
+        graphs = "graph" if Path(report).read_bytes().endswith(b"graph") else "node"
+        source = Path(export) / f"{graphs}.sqlite" if Path(export).is_dir() else Path(export)
+        shutil.copy(source, target.partition("=")[2])
     elif arguments[0] == "stop":
         Path(sys.argv[0]).with_name("stopped").touch()
         time.sleep(0.2)  # the report is written meanwhile
@@ -71,7 +75,8 @@ def profile(mode: str, arguments: list[str]) -> int:
             report.write_bytes(REPORT)
         time.sleep(0.02)
     if mode == "whole":
-        report.write_bytes(REPORT)
+        traced = [word for word in arguments if word.startswith("--cuda-graph-trace=")]
+        report.write_bytes(REPORT + b"\0" * 64 + "".join(traced).encode())
     if mode == "stuck":
         time.sleep(600)
     if mode == "full":

@@ -143,7 +143,6 @@ def test_figures_of_graphs_are_those_on_paper(tmp_path: Path) -> None:
         "graph launch in range": 1_050_000,
         "whole-graph row": 4_200_000,
         "capture-time range": 0,
-        "inferred": 0,
         "launched outside ranges": 10_000,
         "no launch row": 10_000,
     }

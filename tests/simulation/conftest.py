@@ -30,9 +30,14 @@ SERVERS = {
     "seed case": replace(Eagle3Settings.seed_case(cycles=20, ranks=2), layers=3, prefill_every=8),
     "synchronised": replace(SMALL, synchronise=True, exact=True, cycles=10),
     "no speculation": replace(SMALL, draft_tokens=0, exact=True, cycles=10),
+    "inside graphs": replace(SMALL, inner_ranges=True, graph_clones=1, recapture_every=5),
+    "before the recording": replace(SMALL, precapture=True, inner_ranges=True, ranks=1),
     "one draft": replace(SMALL, draft_tokens=1, verified_tokens=0, cycles=10),
 }
-"""Settings that between them use every feature of the generator."""
+"""Settings that between them use every feature of the generator but one."""
+
+FUSED = replace(SMALL, fused=True, straddle_every=0, batch_sizes=(1, 2))
+"""One graph of several phases, which only the ranges of its capture tell apart."""
 
 
 @pytest.fixture(scope="session", params=SERVERS)

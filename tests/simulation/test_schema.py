@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from traceanalyzer.simulation.nsys_schema import Flavour
 
 ADDED_IN_2026 = {"sharedMemoryRequestedPercentage", "tensorSizeMinusOneElements"}
+WITHHELD = {"TARGET_INFO_SYSTEM_ENV"}
+"""Taken out of the real files, for it holds their authors' environment."""
 REAL_2025 = {
     "nsys/training_nvtx_2025.1.sqlite": (
         "TARGET_INFO_CUDA_DEVICE",
@@ -75,7 +77,7 @@ def real(path: str) -> sqlite3.Connection:
 @needs_shared
 def test_2022_4_is_declared_as_the_real_exporter_does():
     with closing(real("oracle/edge_cases/edge_2022.sqlite")) as connection:
-        for table in NSYS_2022_4.tables:
+        for table in NSYS_2022_4.tables.keys() - WITHHELD:
             assert declared(NSYS_2022_4, table) == columns(connection, table), table
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, assert_type
+from typing import TYPE_CHECKING, Any, assert_type
 
 import polars as pl
 
@@ -14,7 +14,9 @@ from traceanalyzer import (
     Trace,
     TraceAnalyzerError,
     analyze,
+    figure,
     load,
+    timeline_figure,
 )
 
 if TYPE_CHECKING:
@@ -51,6 +53,16 @@ def stored(report: Report) -> Report:
     data = report.to_json()
     assert_type(data, bytes)
     return traceanalyzer.Report.from_json(data)
+
+
+def in_a_notebook(path: str) -> tuple[Any, Any]:
+    trace = load(path)
+    report = analyze(trace)
+    waterfall = report.figure("waterfall", bucket=0, dark=True)
+    assert waterfall == figure(report, "waterfall", bucket=0, dark=True)
+    window = trace.timeline_figure((0, 2_000_000))
+    assert window == timeline_figure(trace, (0, 2_000_000), infer=True, dark=False)
+    return waterfall, window
 
 
 def explained(path: Path) -> str:

@@ -79,6 +79,29 @@ def _overshoot_tokens(trace: Trace) -> int:
     return int(read_marks(trace, OVERSHOOT)["tokens"].sum())
 
 
+def accepted_by_cycle(trace: Trace, cycles: pl.DataFrame) -> list[int | None]:
+    """Accepted drafts of all live requests of each cycle; None where no mark tells.
+
+    Args:
+        trace: Holds the marks.
+        cycles: process and number (the hooks' cycle number) of each.
+    """
+    live = accepted_drafts(trace).filter(pl.col("flags").cast(pl.Int32) & int(_NOT_LIVE) == 0)
+    told = live.group_by("process", "cycle").agg(
+        accepted=(pl.col("accepted") * pl.col("count")).sum()
+    )
+    known = (
+        cycles.select("process", "number")
+        .unique()
+        .join(speakers(trace, (ACCEPT, ACCEPT_COUNT)), on="process")
+        .join(told, left_on=["speaker", "number"], right_on=["process", "cycle"])
+        .sort("process", "number", "speaker")
+        .unique(["process", "number"], keep="first", maintain_order=True)
+    )
+    found = cycles.join(known, on=["process", "number"], how="left", maintain_order="left")
+    return found["accepted"].to_list()
+
+
 @dataclass(frozen=True, slots=True)
 class AcceptedInBucket:
     """What the marks tell about the kept cycles of one bucket.

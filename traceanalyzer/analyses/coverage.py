@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from traceanalyzer.intervals import added_to_union, total_by
-from traceanalyzer.phases.attribution import METHODS
+from traceanalyzer.phases.attribution import INFERRED, METHODS
 
 if TYPE_CHECKING:
     from traceanalyzer.phases.phased import PhasedTrace
@@ -20,7 +20,8 @@ def coverage_ledger(phased: PhasedTrace) -> pl.DataFrame:
     Where ops overlap the earlier one keeps the time, so the methods of a rank sum to its union.
 
     Returns:
-        One row a rank and method: lane, method (text), busy_ns, ops.
+        One row a rank and method: lane, method (text), busy_ns, ops. "inferred" is among the
+        methods where any phase was inferred.
     """
     lanes, methods = phased.ranks.size, len(METHODS)
     rows = phased.collected
@@ -28,7 +29,8 @@ def coverage_ledger(phased: PhasedTrace) -> pl.DataFrame:
     group = phased.ops.lane[rows] * methods + method
     added = added_to_union(phased.ops.take(rows), method)
     lane, code = np.divmod(np.arange(lanes * methods), methods)
-    return pl.DataFrame(
+    told = np.flatnonzero((code != INFERRED) | bool((method == INFERRED).any()))
+    ledger = pl.DataFrame(
         {
             "lane": lane,
             "method": np.array(METHODS)[code],
@@ -36,3 +38,4 @@ def coverage_ledger(phased: PhasedTrace) -> pl.DataFrame:
             "ops": np.bincount(group, minlength=lanes * methods),
         }
     )
+    return ledger[told]

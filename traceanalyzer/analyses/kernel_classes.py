@@ -106,32 +106,31 @@ def class_time(phased: PhasedTrace, pieces: BusyPieces) -> pl.DataFrame:
 
 
 def kernel_totals(phased: PhasedTrace, top: int, pieces: BusyPieces) -> pl.DataFrame:
-    """The ops of each phase that take most of its busy time, over kept cycles.
+    """The ops of each phase that take most of its busy time, over the kept cycles of all lanes.
 
     Args:
         phased: A trace with settled phases.
-        top: How many names to list for each lane and phase.
+        top: How many names to list for each phase.
         pieces: Its busy time, see `busy_pieces`.
 
     Returns:
-        By lane, label and falling busy_ns: lane, label, name (row in `trace.names`, or
-        `OTHER_NAMES`, `OVERLAP_NAME`: the last two rows of a phase, where there are such), class
-        (place in `ROWS`; null for other names), ops (those that start in a kept cycle), busy_ns.
-        Over all rows of a phase busy_ns is its busy time in kept cycles.
+        By label and falling busy_ns: label, name (row in `trace.names`, or `OTHER_NAMES`,
+        `OVERLAP_NAME`: the last two rows of a phase, where there are such), class (place in
+        `ROWS`; null for other names), ops (those that start in a kept cycle), busy_ns. Over all
+        rows of a phase busy_ns is its busy time in kept cycles, lanes summed.
     """
     kept = np.append(phased.cycles.state == KEPT, False)
     names, rows = phased.trace.names.height, len(ROWS)
     of_op = phased.trace.ops["name"].to_numpy().astype(np.int64) * rows + pieces.class_of_op
-    groups = _Groups(len(phased.labels), (names + 1) * rows)
     inside, started = np.flatnonzero(kept[pieces.cycle]), np.flatnonzero(kept[phased.cycle])
     named = np.append(of_op, names * rows + OVERLAP)[pieces.op[inside]]
-    busy = groups.key(pieces.lane[inside], pieces.label[inside], named)
-    counted = groups.key(phased.ops.lane[started], phased.label[started], of_op[started])
-    table = _summed(busy, pieces.ns[inside], counted)
-    lane, label, named = groups.parts(table["key"].to_numpy())
+    size = (names + 1) * rows
+    counted = phased.label[started] * size + of_op[started]
+    table = _summed(pieces.label[inside] * size + named, pieces.ns[inside], counted)
+    label, named = np.divmod(table["key"].to_numpy(), size)
     name, row = np.divmod(named, rows)
     name = np.where(name == names, OVERLAP_NAME, name)
-    columns = {"lane": lane, "label": label, "name": name, "class": row}
+    columns = {"label": label, "name": name, "class": row}
     return _ranked(pl.DataFrame({**columns, "ops": table["ops"], "busy_ns": table["busy_ns"]}), top)
 
 
@@ -280,13 +279,12 @@ def _summed(busy_key: Int64s, ns: Int64s, op_key: Int64s) -> pl.DataFrame:
 
 def _ranked(table: pl.DataFrame, top: int) -> pl.DataFrame:
     """The names with most busy time, then the rest in one row, then overlap."""
-    by_phase = ["lane", "label"]
     overlaps = pl.col("name") == OVERLAP_NAME
     order = table.sort(
-        *by_phase, overlaps, "busy_ns", "name", descending=[False, False, False, True, False]
-    ).with_columns(place=pl.int_range(pl.len(), dtype=pl.Int64).over(by_phase))
+        "label", overlaps, "busy_ns", "name", "class", descending=[False, False, True, False, False]
+    ).with_columns(place=pl.int_range(pl.len(), dtype=pl.Int64).over("label"))
     is_rest = (pl.col("place") >= top) & ~overlaps
-    rest = order.filter(is_rest).group_by(by_phase).agg(pl.sum("ops", "busy_ns"))
+    rest = order.filter(is_rest).group_by("label").agg(pl.sum("ops", "busy_ns"))
     rest = rest.with_columns(
         pl.lit(OTHER_NAMES, pl.Int64).alias("name"),
         pl.lit(None, pl.Int64).alias("class"),
@@ -296,4 +294,4 @@ def _ranked(table: pl.DataFrame, top: int) -> pl.DataFrame:
         place=pl.when(overlaps).then(top + 1).otherwise("place")
     )
     parts = pl.concat([shown, rest.select(shown.columns)])
-    return parts.sort(*by_phase, "place").drop("place")
+    return parts.sort("label", "place").drop("place")

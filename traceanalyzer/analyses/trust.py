@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
+from traceanalyzer.phases.attribution import INFERRED, METHODS
 from traceanalyzer.report import Check
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from traceanalyzer.phases.alignment import Alignment
-    from traceanalyzer.report import Instrumentation, RankReport
+    from traceanalyzer.report import Coverage, InferenceReport, Instrumentation, RankReport
     from traceanalyzer.trace import Trace
 
 OK: Final = "ok"
@@ -20,15 +21,16 @@ WARNING: Final = "warning"
 FAILED: Final = "failed"
 
 _GOOD_COVERAGE, _LEAST_COVERAGE = 0.95, 0.8
-_DEVICE_SYNCS_PER_CYCLE = 0.5
-_SYNC_GAP_SHARE = 0.05
+DEVICE_SYNCS_PER_CYCLE: Final = 0.5
+"""Whole-device synchronisations a cycle from which timers are suspected."""
+SYNC_GAP_SHARE: Final = 0.05
+"""Share of the cycles' time from which waits count as a trouble."""
 _ENOUGH_CYCLES = 30
 _NODE_MODE = "Record with: nsys profile --cuda-graph-trace=node (it slows graphs; compare totals)."
 # Texts of Nsight Systems that say events were lost or tracing failed, among its many notices.
-_LOSSES = (
-    r"(?i)not all (?:cuda|nvtx) events|(?:cuda|nvtx) profiling might have not been started|"
-    r"size limit|couldn't allocate"
-)
+EVENTS_LOST: Final = r"(?i)not all (?:cuda|nvtx) events|size limit|couldn't allocate"
+"""Says that events of a process were lost."""
+_LOSSES = rf"{EVENTS_LOST}|(?:cuda|nvtx) profiling might have not been started"
 
 
 def check_capture(
@@ -75,6 +77,26 @@ def check_alignment(alignment: Alignment) -> list[Check]:
     ]
 
 
+def check_inference(inference: InferenceReport | None) -> list[Check]:
+    """What phases rest on where no range means one; nothing where ranges do."""
+    if inference is None:
+        return []
+    step = (
+        "Record with ranges around the phases: traceanalyzer capture -- COMMAND sets the hooks; or "
+        "name the phases of ranges with --phases."
+    )
+    if not inference.inferred:
+        why = "; ".join(inference.declined_because)
+        text = f"no range means a phase, and none could be inferred: {why}"
+        return [Check("phases", WARNING, text, step)]
+    told = "; ".join(inference.evidence)
+    text = (
+        f"inferred, not measured (score {inference.score:.2f}): {told}. Warm-up and dummy cycles "
+        "cannot be told from others"
+    )
+    return [Check("phases", WARNING, text, step)]
+
+
 def _no_gpu_work(trace: Trace) -> Check:
     text = "the capture holds no GPU work"
     if trace.launches.height:
@@ -90,19 +112,33 @@ def _no_gpu_work(trace: Trace) -> Check:
 
 
 def _coverage(ranks: Sequence[RankReport]) -> Check:
-    worst = min(ranks, key=lambda rank: rank.coverage.covered_share)
+    worst = min(ranks, key=lambda rank: _with_phase_share(rank.coverage))
+    if inferred := _inferred_share(worst.coverage):
+        text = f"{inferred:.1%} of busy GPU time got its phase by inference, none by a range"
+        return Check("coverage", WARNING if inferred >= _LEAST_COVERAGE else FAILED, text)
     share = worst.coverage.covered_share
     text = f"{share:.1%} of busy GPU time was launched inside phase ranges"
     if len(ranks) > 1:
         text += f" (rank {worst.rank}, the lowest)"
     if share >= _GOOD_COVERAGE:
         return Check("coverage", OK, text)
+    # Without cycles nothing rests on it: such a capture may be of something else altogether.
+    rests = any(rank.cycles.kept for rank in ranks)
     return Check(
         "coverage",
-        WARNING if share >= _LEAST_COVERAGE else FAILED,
+        FAILED if share < _LEAST_COVERAGE and rests else WARNING,
         text,
         "See what was launched outside with: traceanalyzer ranges TRACE; add rules with --phases.",
     )
+
+
+def _inferred_share(coverage: Coverage) -> float:
+    """Share of busy time that got its phase by inference."""
+    return sum(each.share for each in coverage.by_method if each.method == METHODS[INFERRED])
+
+
+def _with_phase_share(coverage: Coverage) -> float:
+    return coverage.covered_share + _inferred_share(coverage)
 
 
 def _cycles(ranks: Sequence[RankReport]) -> list[Check]:
@@ -128,7 +164,7 @@ def _synchronisation(found: Instrumentation) -> list[Check]:
     """Whether timers that wait for the GPU were patched in, or the engine itself waits a lot."""
     if not found.cycles:
         return []
-    if found.device_syncs_per_cycle > _DEVICE_SYNCS_PER_CYCLE:
+    if found.device_syncs_per_cycle > DEVICE_SYNCS_PER_CYCLE:
         phases = [each.phase for each in found.sync_calls if each.scope == "device"]
         text = (
             f"{found.device_syncs_per_cycle:.1f} whole-device synchronisations a cycle, in "
@@ -138,14 +174,17 @@ def _synchronisation(found: Instrumentation) -> list[Check]:
         )
         step = "Take the timers out and record with: traceanalyzer capture (its hooks never wait)."
         return [Check("instrumentation", FAILED, text, step)]
-    if found.sync_gap_share > _SYNC_GAP_SHARE:
+    if found.sync_gap_share > SYNC_GAP_SHARE:
         text = (
             "the engine waits for the GPU inside its cycles; without the waits a cycle could be "
             f"up to {found.sync_gap_share:.1%} shorter"
         )
         step = "Look for .item(), .cpu() or stream synchronisation in the phase with the gaps."
         return [Check("instrumentation", WARNING, text, step)]
-    text = f"no whole-device synchronisation in cycles; waits cost {found.sync_gap_share:.1%}"
+    calls = "no whole-device synchronisation in cycles"
+    if found.device_syncs_per_cycle:
+        calls = f"{found.device_syncs_per_cycle:.2g} whole-device synchronisations a cycle"
+    text = f"{calls}; waits cost {found.sync_gap_share:.1%}"
     return [Check("instrumentation", OK, text)]
 
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
-import polars as pl
 
 from traceanalyzer.assembly.accepted import bucket_acceptance
+from traceanalyzer.assembly.kernel_work import KernelWork
 from traceanalyzer.assembly.timing import gaps_by_cause, mean_of, spread
+from traceanalyzer.intervals import total_by
 from traceanalyzer.phases.rules import ROLLUPS
 from traceanalyzer.report import (
     BucketPhase,
     BucketReport,
     BucketShape,
-    ClassTime,
     Estimated,
     Rollup,
 )
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from traceanalyzer.analyses.acceptance import AcceptedInBucket
     from traceanalyzer.assembly.timing import Timing
 
-_WHOLE_GRAPH: Final = "whole graph"
-
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
@@ -38,15 +36,11 @@ class Evidence:
 
     Attributes:
         accepted: What the marks tell, by bucket.
-        launches: See `cycle_launches`; None on the host.
-        classes: See `class_time`, with the classes' names; None on the host.
-        longest: See `longest_kernels`; None on the host.
+        work: Kernel classes and launches, by bucket and label; empty on the host.
     """
 
     accepted: Mapping[int, AcceptedInBucket] = field(default_factory=dict)
-    launches: pl.DataFrame | None = None
-    classes: pl.DataFrame | None = None
-    longest: pl.DataFrame | None = None
+    work: Mapping[tuple[int, int], KernelWork] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +57,26 @@ def bucket_reports(timing: Timing, evidence: Evidence) -> list[BucketReport]:
     kept = timing.kept()
     whole_ns = int(timing.cycles.spans.duration_ns[kept].sum())
     number = timing.buckets["bucket"].to_numpy()
-    reports = [
+    return [
         _report(
             timing,
-            _bucket(timing, int(bucket), np.flatnonzero(kept & (number == bucket))),
+            _bucket(timing, bucket, np.flatnonzero(kept & (number == bucket))),
             evidence,
             whole_ns,
         )
-        for bucket in np.unique(number[kept])
+        for bucket in bucket_order(timing)
     ]
-    return sorted(reports, key=lambda report: -report.time_share)
+
+
+def bucket_order(timing: Timing) -> list[int]:
+    """Numbers of the buckets that have kept cycles, the one with most time first."""
+    kept = timing.kept()
+    number = timing.buckets["bucket"].to_numpy()[kept]
+    time_ns = total_by(
+        number, 1 + int(number.max(initial=0)), timing.cycles.spans.duration_ns[kept]
+    )
+    found: list[int] = np.unique(number).tolist()
+    return sorted(found, key=lambda bucket: -time_ns[bucket])
 
 
 def _bucket(timing: Timing, number: int, rows: NDArray[np.int64]) -> _Bucket:
@@ -100,7 +104,7 @@ def _report(timing: Timing, bucket: _Bucket, evidence: Evidence, whole_ns: int) 
         overlap_share=overlap / mean if mean else 0.0,
         phases=phases,
         rollups=_rollups(phases) if "verify" in str(shape["kind"]) else [],
-        acceptance=bucket_acceptance(accepted, shape["verified_tokens"]) if accepted else None,
+        acceptance=bucket_acceptance(accepted, shape) if accepted else None,
     )
 
 
@@ -112,7 +116,8 @@ def estimated_mean(mean: float, series: NDArray[np.int64]) -> Estimated:
     found = block_mean(series.tolist())
     if found is None:
         return Estimated(mean)
-    return Estimated(mean, mean + found.low - found.value, mean + found.high - found.value)
+    below, above = found.value - found.low, found.high - found.value
+    return Estimated(mean, mean - below, mean + above)
 
 
 def _rollups(phases: Sequence[BucketPhase]) -> list[Rollup]:
@@ -131,14 +136,12 @@ def _phases(
     rows, phases = bucket.rows, []
     gaps = mean_of(timing.time.gap[rows])
     totals = timing.time.gap[rows].sum(axis=0)
-    launches = _launches(bucket, evidence.launches)
-    classes = _classes(timing, bucket, evidence)
     for label, phase in enumerate(timing.labels):
         window = spread(timing.time.window[rows, label])
         if window is None or not window.mean:
             continue
-        graphs, kernels = launches.get(label, (0, 0))
-        class_time = classes.get(label, _ClassMeans())
+        work = evidence.work.get((bucket.number, label), KernelWork())
+        shown = _window_in(timing, bucket, label, work.shown)
         phases.append(
             BucketPhase(
                 phase=phase,
@@ -147,62 +150,29 @@ def _phases(
                 window_share=window.mean / mean_period_ns if mean_period_ns else 0.0,
                 gap_ns_per_cycle=float(gaps[label].sum()),
                 gaps=gaps_by_cause(timing, totals[label], gaps[label]),
-                graph_launches_per_cycle=graphs / rows.size,
-                kernel_launches_per_cycle=kernels / rows.size,
-                classes=class_time.classes,
-                class_cycles=class_time.cycles,
-                class_window_ns=class_time.window_ns,
+                graph_launches_per_cycle=work.graph_launches / rows.size,
+                kernel_launches_per_cycle=work.kernel_launches / rows.size,
+                classes=work.classes,
+                class_cycles=int(work.shown.size),
+                class_window_ns=shown.value if shown else 0.0,
+                class_window_half_width_ns=_half_width(shown),
+                whole_cycles=int(work.hidden.size),
+                whole_window_ns=_window_in(timing, bucket, label, work.hidden),
             )
         )
     return phases
 
 
-def _launches(bucket: _Bucket, launches: pl.DataFrame | None) -> dict[int, tuple[int, int]]:
-    """Graph and kernel launches of each label in the bucket's cycles."""
-    if launches is None:
-        return {}
-    own = launches.filter(pl.col("cycle").is_in(bucket.rows)).group_by("label")
-    found = own.agg(pl.sum("graph_launches"), pl.sum("kernel_launches"))
-    return {label: (graphs, kernels) for label, graphs, kernels in found.iter_rows()}
+def _window_in(
+    timing: Timing, bucket: _Bucket, label: int, rows: NDArray[np.int64]
+) -> Estimated | None:
+    """Mean window in some cycles of the bucket, None in none."""
+    if not rows.size:
+        return None
+    series = _bucket(timing, bucket.number, rows).series
+    window = timing.time.window[:, label]
+    return estimated_mean(float(window[rows].mean()), window[series])
 
 
-@dataclass(frozen=True, slots=True)
-class _ClassMeans:
-    """Kernel classes of one phase, over the cycles that show all of its kernels."""
-
-    cycles: int = 0
-    window_ns: float = 0.0
-    classes: list[ClassTime] = field(default_factory=list)
-
-
-def _classes(timing: Timing, bucket: _Bucket, evidence: Evidence) -> dict[int, _ClassMeans]:
-    """Kernel classes by label; a whole-graph row hides the kernels of its cycle and label."""
-    if evidence.classes is None:
-        return {}
-    own = evidence.classes.filter(pl.col("cycle").is_in(bucket.rows))
-    hidden = (pl.col("class") == _WHOLE_GRAPH).any().over("cycle", "label")
-    longest = _longest(bucket, evidence.longest)
-    return {
-        int(label): _class_means(timing, int(label), rows, longest)
-        for (label,), rows in own.filter(~hidden).group_by("label", maintain_order=True)
-    }
-
-
-def _longest(bucket: _Bucket, longest: pl.DataFrame | None) -> dict[tuple[int, str], str]:
-    """The longest kernel of each label and class."""
-    if longest is None:
-        return {}
-    own = longest.filter(pl.col("bucket") == bucket.number)
-    return {(label, name): kernel for _, label, name, kernel in own.iter_rows()}
-
-
-def _class_means(
-    timing: Timing, label: int, seen: pl.DataFrame, longest: Mapping[tuple[int, str], str]
-) -> _ClassMeans:
-    cycles = seen["cycle"].unique().to_numpy()
-    sums = seen.group_by("class").agg(pl.sum("ops"), pl.sum("busy_ns"))
-    means = [
-        ClassTime(name, ops / cycles.size, busy_ns / cycles.size, longest.get((label, name)))
-        for name, ops, busy_ns in sums.sort(-pl.col("busy_ns"), "class").iter_rows()
-    ]
-    return _ClassMeans(cycles.size, float(timing.time.window[cycles, label].mean()), means)
+def _half_width(found: Estimated | None) -> float | None:
+    return None if found is None or found.high is None else found.high - found.value

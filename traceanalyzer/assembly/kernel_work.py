@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -9,21 +10,33 @@ import numpy as np
 import polars as pl
 
 from traceanalyzer.report import ClassTime
+from traceanalyzer.speculation.confidence import t_quantile_95
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from traceanalyzer.assembly.timing import Timing
 
 _WHOLE_GRAPH: Final = "whole graph"
 _KEYS: Final = ("bucket", "label")
+_NO_CYCLES: Final = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class KernelTables:
-    """Results of `cycle_launches`, of `class_time` with classes by name, of `longest_kernels`."""
+    """Results of the analyses, classes by name.
+
+    Attributes:
+        launches: See `cycle_launches`.
+        classes: See `class_time`.
+        longest: See `longest_kernels`.
+        replayed: See `replayed_ops`.
+    """
 
     launches: pl.DataFrame
     classes: pl.DataFrame
     longest: pl.DataFrame
+    replayed: pl.DataFrame
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +46,15 @@ class KernelWork:
     Attributes:
         graph_launches: In all of them.
         kernel_launches: In all of them.
-        class_cycles: Cycles that show all of its kernels.
-        class_window_ns: Mean window in those.
-        classes: Mean time of its classes in those, the longest first.
+        shown: Cycles (rows, in order) that show all of its kernels.
+        hidden: Cycles in which a whole-graph row hides some.
+        classes: Mean time of its classes in the first, the longest first.
     """
 
     graph_launches: int = 0
     kernel_launches: int = 0
-    class_cycles: int = 0
-    class_window_ns: float = 0.0
+    shown: NDArray[np.int64] = field(default_factory=lambda: _NO_CYCLES)
+    hidden: NDArray[np.int64] = field(default_factory=lambda: _NO_CYCLES)
     classes: list[ClassTime] = field(default_factory=list)
 
 
@@ -50,18 +63,24 @@ def kernel_work(timing: Timing, tables: KernelTables) -> dict[tuple[int, int], K
     launched = _in_buckets(tables.launches, timing).group_by(_KEYS)
     sums = launched.agg(pl.sum("graph_launches"), pl.sum("kernel_launches"))
     launches = {(row[0], row[1]): (row[2], row[3]) for row in sums.iter_rows()}
-    seen = _without_hidden(_in_buckets(tables.classes, timing))
-    windows = {
-        (bucket, label): (cycles, window_ns)
-        for bucket, label, cycles, window_ns in _class_windows(seen, timing).iter_rows()
+    found = _in_buckets(tables.classes, timing).join(
+        tables.replayed, on=["cycle", "label", "class"], how="left"
+    )
+    hides = (pl.col("class") == _WHOLE_GRAPH).any().over("cycle", "label")
+    seen = found.filter(~hides)
+    shown, hidden = _cycles(seen), _cycles(found.filter(hides))
+    lanes = timing.cycles.spans.lane
+    spread = {key: (rows.size, np.unique(lanes[rows]).size) for key, rows in shown.items()}
+    classes = _classes(seen, tables.longest, spread)
+    return {
+        key: KernelWork(
+            *launches.get(key, (0, 0)),
+            shown.get(key, _NO_CYCLES),
+            hidden.get(key, _NO_CYCLES),
+            classes.get(key, []),
+        )
+        for key in launches.keys() | shown.keys() | hidden.keys()
     }
-    classes = _classes(seen, tables.longest, {key: row[0] for key, row in windows.items()})
-    work = {}
-    for key in launches.keys() | windows.keys():
-        graphs, kernels = launches.get(key, (0, 0))
-        cycles, window_ns = windows.get(key, (0, 0.0))
-        work[key] = KernelWork(graphs, kernels, cycles, window_ns, classes.get(key, []))
-    return work
 
 
 def _in_buckets(table: pl.DataFrame, timing: Timing) -> pl.DataFrame:
@@ -71,29 +90,25 @@ def _in_buckets(table: pl.DataFrame, timing: Timing) -> pl.DataFrame:
     return table.with_columns(bucket=pl.Series(of_cycle)).filter(pl.col("bucket") >= 0)
 
 
-def _without_hidden(classes: pl.DataFrame) -> pl.DataFrame:
-    """A whole-graph row hides the kernels of its cycle and phase."""
-    hidden = (pl.col("class") == _WHOLE_GRAPH).any().over("cycle", "label")
-    return classes.filter(~hidden)
-
-
-def _class_windows(seen: pl.DataFrame, timing: Timing) -> pl.DataFrame:
-    """Bucket, label, number of cycles, mean window in them."""
-    cycles = seen.select(*_KEYS, "cycle").unique()
-    window = timing.time.window[cycles["cycle"].to_numpy(), cycles["label"].to_numpy()]
-    return (
-        cycles.with_columns(window=pl.Series(window, dtype=pl.Int64))
-        .group_by(_KEYS)
-        .agg(cycles=pl.len(), window=pl.col("window").mean())
-    )
+def _cycles(classes: pl.DataFrame) -> dict[tuple[int, int], NDArray[np.int64]]:
+    """Distinct cycles, in order, by bucket and label."""
+    rows = classes.select(*_KEYS, "cycle").unique().sort(*_KEYS, "cycle")
+    return {
+        (bucket, label): own["cycle"].to_numpy().astype(np.int64)
+        for (bucket, label), own in rows.group_by(*_KEYS, maintain_order=True)
+    }
 
 
 def _classes(
-    seen: pl.DataFrame, longest: pl.DataFrame, cycles: dict[tuple[int, int], int]
+    seen: pl.DataFrame, longest: pl.DataFrame, spread: dict[tuple[int, int], tuple[int, int]]
 ) -> dict[tuple[int, int], list[ClassTime]]:
+    """By bucket and label; `spread` is of how many cycles, on how many lanes."""
     sums = (
         seen.group_by(*_KEYS, "class")
-        .agg(pl.sum("ops"), pl.sum("busy_ns"))
+        .agg(
+            pl.sum("ops", "replayed_ops", "busy_ns"),
+            squares=pl.col("busy_ns").cast(pl.Float64).pow(2).sum(),
+        )
         .join(
             longest.with_columns(pl.col("bucket", "label").cast(pl.Int64)),
             on=[*_KEYS, "class"],
@@ -102,9 +117,28 @@ def _classes(
         .sort(*_KEYS, -pl.col("busy_ns"), "class")
     )
     found: dict[tuple[int, int], list[ClassTime]] = {}
-    columns = sums.select(*_KEYS, "class", "ops", "busy_ns", "kernel")
-    for bucket, label, name, ops, busy_ns, kernel in columns.iter_rows():
-        number = cycles[bucket, label]
-        means = ClassTime(name, ops / number, busy_ns / number, kernel)
+    columns = ("class", "ops", "replayed_ops", "busy_ns", "squares", "kernel")
+    for row in sums.select(*_KEYS, *columns).iter_rows():
+        bucket, label, name, ops, replayed, busy_ns, squares, kernel = row
+        cycles, lanes = spread[bucket, label]
+        mean_ns = busy_ns / cycles
+        means = ClassTime(
+            name,
+            ops / cycles,
+            mean_ns,
+            kernel,
+            replayed / cycles,
+            _half_width(squares / cycles - mean_ns**2, cycles // lanes),
+        )
         found.setdefault((bucket, label), []).append(means)
     return found
+
+
+def _half_width(variance: float, cycles: int) -> float | None:
+    """Of the mean over cycles that do not depend on one another; None of one.
+
+    The ranks of a group run the same cycles, so those of one rank are counted.
+    """
+    if cycles < 2:
+        return None
+    return t_quantile_95(cycles - 1) * math.sqrt(max(variance, 0.0) / (cycles - 1))

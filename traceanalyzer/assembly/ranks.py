@@ -179,7 +179,9 @@ def coverage(rows: pl.DataFrame, not_collected: int) -> Coverage:
     return Coverage(busy, covered / busy if busy else 0.0, not_collected, shares)
 
 
-IN_RANGE_METHODS = frozenset({"launch in range", "graph launch in range", "whole-graph row"})
+IN_RANGE_METHODS = frozenset(
+    {"launch in range", "graph launch in range", "whole-graph row", "capture-time range"}
+)
 
 
 def lane_names(

@@ -67,6 +67,12 @@ _LACKS_PACKAGE = 99
     help="CUDA graph replays kernel by kernel, or as wholes (cheaper), or kernel by kernel with "
     "the ranges open when the graphs were built.",
 )
+@click.option(
+    "--two-pass",
+    is_flag=True,
+    help="Run COMMAND twice under the same window, first with graph replays as wholes, then kernel "
+    "by kernel; report the times of the first with the kernel classes of the second.",
+)
 @click.option("--cuda/--no-cuda", default=True, show_default=True, help="Trace CUDA.")
 @click.option(
     "--hooks/--no-hooks",
@@ -85,6 +91,7 @@ def command(
     server: str | None,
     untraced_check: str | None,
     graphs: str,
+    two_pass: bool,
     cuda: bool,
     hooks: bool,
     keep_env: tuple[str, ...],
@@ -101,6 +108,7 @@ def command(
     """
     from traceanalyzer.capture.plan import Plan, Window
     from traceanalyzer.commands.recording import Recording
+    from traceanalyzer.commands.recording_twice import both_passes, record_both
 
     report = (output if output.suffix == ".nsys-rep" else Path(f"{output}.nsys-rep")).absolute()
     plan = Plan(report, graphs, Window.parse(window), f"traceanalyzer-{os.getpid()}", cuda)
@@ -114,12 +122,14 @@ def command(
         _endpoint(plan.window, server, target),
         _untraced(untraced_check),
     )
+    recordings = both_passes(recording) if two_pass else [recording]
     if only_print:
         variables = ["NVTX_HOOKS=1"] if hooks else []
-        click.echo(shlex.join([*variables, *recording.command_line(report)]))
+        for each in recordings:
+            click.echo(shlex.join([*variables, *each.command_line(each.plan.report)]))
         return 0
     _check_program(target, recording.environment)
-    return recording.run()
+    return record_both(recordings) if two_pass else recording.run()
 
 
 def _endpoint(window: Window, address: str | None, target: Sequence[str]) -> Server | None:

@@ -70,6 +70,15 @@ class _TracePath(click.Path):
 
 def trace_inputs(command: _Command) -> _Command:
     """The traces to read, and how: TRACE..., --phases, --nsys."""
+    return _trace_inputs(command, required=True)
+
+
+def optional_trace_inputs(command: _Command) -> _Command:
+    """The same where other options may name what to read."""
+    return _trace_inputs(command, required=False)
+
+
+def _trace_inputs(command: _Command, *, required: bool) -> _Command:
     nsys = click.option(
         "--nsys",
         metavar="PATH",
@@ -83,7 +92,7 @@ def trace_inputs(command: _Command) -> _Command:
         help="TOML file of phase rules, tried before the shipped ones.",
     )
     traces = click.argument(
-        "traces", metavar="TRACE...", nargs=-1, required=True, type=_TracePath()
+        "traces", metavar="TRACE...", nargs=-1, required=required, type=_TracePath()
     )
     return traces(phases(nsys(command)))
 
@@ -143,6 +152,8 @@ def check_output(output: Path | None, traces: tuple[Path, ...]) -> None:
         is_folder = output.is_dir()
     except OSError as error:
         raise InputError(f"it cannot be written: {error.strerror}", where=output) from None
+    except RuntimeError:  # what Python before 3.13 says of it
+        raise InputError("it cannot be written: the links lead in a circle", where=output) from None
     if taken and not is_folder:
         raise InputError(
             "this is a trace that is read, not a file to write to",

@@ -55,13 +55,12 @@ class KnownOptions:
         )
 
     def _baseline(self, nsys: str | None, options: AnalysisOptions) -> Baseline:
-        from traceanalyzer.commands.inputs import read_traces
-        from traceanalyzer.pipeline import analyze
+        from traceanalyzer.commands.reports import report_of
         from traceanalyzer.verdict.baseline import measured_baseline, told_baseline
 
         baseline = told_baseline(self.baseline_ms)
         for path in self.baseline:
-            report = analyze(read_traces((path,), nsys), options)
+            report = report_of(path, nsys, options)
             baseline = baseline.with_steps_of(measured_baseline(report))
         return baseline
 
@@ -88,8 +87,9 @@ def known_options(command: _Command) -> _Command:
             "--baseline",
             multiple=True,
             type=path,
-            metavar="TRACE",
-            help="Capture of the same server with speculation off; more than one for more batches.",
+            metavar="TRACE|REPORT",
+            help="Capture of the same server with speculation off, or its report as JSON (such as "
+            "that of two passes); more than one for more batches.",
         ),
         click.option(
             "--baseline-ms",

@@ -70,8 +70,11 @@ class Recording:
         plan = replace(self.plan, report=report)
         return profile_command(self.nsys, self.abilities, plan, self.target)
 
-    def run(self) -> int:
+    def run(self, use: Callable[[Path], None] | None = None) -> int:
         """Record, keep what was recorded, and print the report.
+
+        Args:
+            use: What to do with the recording instead of printing its report.
 
         Returns:
             The program's own exit code when it failed, 130 after Ctrl-C, else 0.
@@ -92,7 +95,11 @@ class Recording:
             watches.close()
             failure = window.failure if isinstance(window, EndpointWindow) else None
             try:
-                self._report(self._kept(inside, ended, failure), watch)
+                recorded = self._kept(inside, ended, failure)
+                if use is None:
+                    self._report(recorded, watch)
+                else:
+                    use(recorded)
             except InputError as error:
                 if ended.exit_code == 0:
                     raise

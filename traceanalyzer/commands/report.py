@@ -12,29 +12,38 @@ from traceanalyzer.commands.inputs import (
     deliver,
     format_for,
     inference_choice,
+    optional_trace_inputs,
     output_file,
     read_traces,
-    trace_inputs,
 )
 from traceanalyzer.commands.known import KnownOptions, known_options
 from traceanalyzer.commands.pages import check_outputs, page_file
+from traceanalyzer.commands.two_pass import combined, passes, two_pass_options
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from traceanalyzer.pipeline import AnalysisOptions
     from traceanalyzer.report import Report
 
 _SUFFIXES = {".json": "json", ".md": "markdown", ".csv": "csv", ".html": "html"}
 
 
 @click.command()
-@trace_inputs
+@optional_trace_inputs
+@two_pass_options
 @inference_choice
 @click.option(
     "--format",
     "format_name",
     type=click.Choice(["terminal", "json", "markdown", "csv", "html"]),
     help="Form of the report (default: by the output file's suffix, else terminal).",
+)
+@click.option(
+    "--kernels",
+    is_flag=True,
+    help="On the terminal, also the kernels that take most time; with csv, all of them instead of "
+    "the phases. JSON and HTML hold them anyway.",
 )
 @output_file
 @page_file
@@ -49,8 +58,11 @@ def command(
     traces: tuple[Path, ...],
     phases_file: Path | None,
     nsys: str | None,
+    totals: Path | None,
+    shares: Path | None,
     infer: bool,
     format_name: str | None,
+    kernels: bool,
     output: Path | None,
     page: Path | None,
     min_coverage: float | None,
@@ -61,24 +73,33 @@ def command(
     TRACE is an nsys report (.nsys-rep), its SQLite or parquet export, or a torch.profiler trace
     (.json, .json.gz); several files, or a folder of them, are the ranks of one run.
     """
-    from traceanalyzer.commands.progress_bar import progress_bar
-    from traceanalyzer.pipeline import AnalysisOptions, analyze
+    from traceanalyzer.pipeline import AnalysisOptions
 
-    check_outputs(output, page, traces)
+    both = passes(traces, totals, shares)
+    check_outputs(output, page, both or traces)
+    chosen = format_name or format_for(output, _SUFFIXES)
+    if kernels and chosen == "markdown":
+        raise click.UsageError("--kernels goes with the terminal and csv; json and html have them.")
     options = AnalysisOptions(phases_file, infer=infer)
     options.rules()  # a wrong rule file is told before minutes of reading
     options = replace(options, known=KnownOptions(**known).read(nsys, options))
-    trace = read_traces(traces, nsys)
-    with progress_bar() as progress:
-        report = analyze(trace, options, progress=progress)
-    chosen = format_name or format_for(output, _SUFFIXES)
-    deliver(_rendered(report, chosen, to_file=output is not None), output)
+    report = combined(*both, nsys, options) if both else _analyzed(traces, nsys, options)
+    deliver(_rendered(report, chosen, to_file=output is not None, kernels=kernels), output)
     if page is not None:
         deliver(_rendered(report, "html", to_file=True), page)
     _check_gate(report, min_coverage)
 
 
-def _rendered(report: Report, format_name: str, *, to_file: bool) -> bytes:
+def _analyzed(traces: tuple[Path, ...], nsys: str | None, options: AnalysisOptions) -> Report:
+    from traceanalyzer.commands.progress_bar import progress_bar
+    from traceanalyzer.pipeline import analyze
+
+    trace = read_traces(traces, nsys)
+    with progress_bar() as progress:
+        return analyze(trace, options, progress=progress)
+
+
+def _rendered(report: Report, format_name: str, *, to_file: bool, kernels: bool = False) -> bytes:
     if format_name == "json":
         return report.to_json() + b"\n"
     if format_name == "html":
@@ -90,12 +111,12 @@ def _rendered(report: Report, format_name: str, *, to_file: bool) -> bytes:
 
         return render_markdown(report).encode()
     if format_name == "csv":
-        from traceanalyzer.renderers.csv_tables import render_csv
+        from traceanalyzer.renderers.csv_tables import render_csv, render_kernel_csv
 
-        return render_csv(report).encode()
+        return (render_kernel_csv if kernels else render_csv)(report).encode(errors="replace")
     from traceanalyzer.renderers.terminal import render_terminal
 
-    return render_terminal(report, plain=to_file).encode(errors="replace")
+    return render_terminal(report, plain=to_file, kernels=kernels).encode(errors="replace")
 
 
 def _check_gate(report: Report, min_coverage: float | None) -> None:

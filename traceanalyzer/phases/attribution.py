@@ -26,10 +26,12 @@ METHODS: Final = (
     "launch in range",
     "graph launch in range",
     "whole-graph row",
+    "capture-time range",
+    "inferred",
     "launched outside ranges",
     "no launch row",
 )
-IN_RANGE, GRAPH_IN_RANGE, WHOLE_GRAPH, OUTSIDE, NO_LAUNCH = range(5)
+IN_RANGE, GRAPH_IN_RANGE, WHOLE_GRAPH, CAPTURE_TIME, INFERRED, OUTSIDE, NO_LAUNCH = range(7)
 _GRAPH_LAUNCH = r"^(?:cuda|cu|hip)GraphLaunch"
 
 

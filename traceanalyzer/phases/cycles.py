@@ -13,7 +13,7 @@ import polars as pl
 
 from traceanalyzer.intervals import Containers, Intervals, Packing
 from traceanalyzer.phases.attribution import has_ops, ranges_of_launches
-from traceanalyzer.phases.rules import is_prompt_work
+from traceanalyzer.phases.rules import has_target_forward, is_prompt_work
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 
 STATES: Final = ("kept", "warm_up", "dummy", "edge", "interrupted")
 KEPT, WARM_UP, DUMMY, EDGE, INTERRUPTED = range(5)
-_LAUNCHES_WORK = (
+LAUNCHES_WORK = (
     r"^(?:cuda|cu|hip)(?:GraphLaunch|Launch(?:Cooperative)?Kernel|(?:Ext)?(?:Module)?LaunchKernel)"
 )
+"""Names of API calls that run kernels or graphs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,11 @@ class Cycles:
 
 @dataclass(frozen=True, slots=True)
 class CycleSources:
-    """What cycles are found from: the trace's GPU side as arrays, one element an op."""
+    """What cycles are found from: the trace's GPU side as arrays, one element an op.
+
+    `part` is the place in `spans.phases` of the part of a fused phase that an op is known to
+    belong to, -1 for none.
+    """
 
     trace: Trace
     spans: Spans
@@ -72,6 +77,7 @@ class CycleSources:
     ranks: Ranks
     ops: Intervals
     collected: NDArray[np.bool_]
+    part: NDArray[np.int64]
 
 
 def find_cycles(sources: CycleSources) -> Cycles:
@@ -143,6 +149,7 @@ def _first_ops(sources: CycleSources, forward: NDArray[np.int64]) -> pl.DataFram
     kinds = sources.trace.ops["kind"].is_in(["kernel", "graph"]).to_numpy()
     span = sources.attribution.span
     of_op = np.append(forward, -1)[span]
+    of_op[_in_other_part(sources)] = -1
     rows = np.flatnonzero((of_op >= 0) & kinds & sources.collected)
     ranges = forward.size
     return (
@@ -157,6 +164,12 @@ def _first_ops(sources: CycleSources, forward: NDArray[np.int64]) -> pl.DataFram
         .select("start_ns", lane=pl.col("key") // ranges, forward=pl.col("key") % ranges)
         .sort("lane", "start_ns", "forward")
     )
+
+
+def _in_other_part(sources: CycleSources) -> NDArray[np.bool_]:
+    """Which ops belong to a part of a fused phase that holds no forward of the target."""
+    targets = [has_target_forward(phase) for phase in sources.spans.phases]
+    return ~np.append(targets, True).astype(bool)[sources.part]
 
 
 def _phase_work(sources: CycleSources) -> Intervals:
@@ -216,15 +229,19 @@ def _launched_after(spans: Spans, cycles: Cycles, rows: NDArray[np.int64]) -> ND
 
 
 def _spans_with_lost_ops(sources: CycleSources) -> NDArray[np.int64]:
-    """Phase ranges in which a call that launches work has left no op."""
+    """Phase ranges in which a call that launches work has left no op.
+
+    While a graph is captured no call leaves one, so ranges around captures are no evidence.
+    """
     trace, spans = sources.trace, sources.spans
     if not trace.launches.height:
         return np.zeros(0, np.int64)
-    works = trace.names.select(pl.col("text").str.contains(_LAUNCHES_WORK)).to_series().to_numpy()
+    works = trace.names.select(pl.col("text").str.contains(LAUNCHES_WORK)).to_series().to_numpy()
     lost = works[trace.launches["name"].to_numpy()]
     launched = sources.attribution.launch
     lost[launched[launched >= 0]] = False
     rows = np.flatnonzero(lost)
     rows = rows[~has_ops(trace, rows)]
     found = ranges_of_launches(trace, rows, spans.intervals, spans.rows(spans.phase >= 0))
-    return np.unique(found[found >= 0])
+    found = np.unique(found[found >= 0])
+    return found[~spans.flagged("capture")[found]]

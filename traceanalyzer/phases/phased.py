@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from traceanalyzer.intervals import Containers, Intervals
-from traceanalyzer.phases.attribution import attribute_ops, launch_intervals
+from traceanalyzer.phases.attribution import (
+    CAPTURE_TIME,
+    INFERRED,
+    attribute_ops,
+    launch_intervals,
+)
 from traceanalyzer.phases.cycles import Cycles, CycleSources, find_cycles
+from traceanalyzer.phases.inference import infer_phases, with_inferred_ranges
+from traceanalyzer.phases.op_places import places_of_ops, split_of_fused
 from traceanalyzer.phases.ranks import find_ranks
 from traceanalyzer.phases.spans import classify_ranges
 
@@ -17,6 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from traceanalyzer.phases.attribution import Attribution
+    from traceanalyzer.phases.inference import Inference
+    from traceanalyzer.phases.op_places import OpPlaces
     from traceanalyzer.phases.ranks import Ranks
     from traceanalyzer.phases.rules import Rules
     from traceanalyzer.phases.spans import Spans
@@ -31,7 +40,7 @@ class PhasedTrace:
     """A trace and the meaning of its ops.
 
     Attributes:
-        trace: The tables.
+        trace: The tables; inferred phases are ranges in it, after those of the capture.
         spans: Meaning of the host ranges.
         attribution: Launch, range and method of each op.
         ranks: Lanes of the ops.
@@ -41,6 +50,9 @@ class PhasedTrace:
         label: Place in `labels` of each op.
         cycles: Decode cycles of every rank.
         cycle: Cycle of each op, -1 outside.
+        places: Draft step, layer and module of each op.
+        inference: How phases were inferred, or why not; None where ranges mean phases, where no
+            inference was wanted, and without GPU work.
     """
 
     trace: Trace
@@ -53,25 +65,57 @@ class PhasedTrace:
     label: NDArray[np.int64]
     cycles: Cycles
     cycle: NDArray[np.int64]
+    places: OpPlaces
+    inference: Inference | None = None
 
 
-def settle_phases(trace: Trace, rules: Rules) -> PhasedTrace:
-    """Classify ranges, attribute ops, find cycles, and give each op its phase."""
+def settle_phases(trace: Trace, rules: Rules, *, infer: bool = True) -> PhasedTrace:
+    """Classify ranges, attribute ops, find cycles, and give each op its phase.
+
+    Args:
+        trace: The tables.
+        rules: What names of ranges mean.
+        infer: Whether to infer phases where no range means one.
+    """
     spans = classify_ranges(trace, rules)
     attribution = attribute_ops(trace, spans)
     ranks = find_ranks(trace)
+    inference = None
+    if infer and trace.ops.height and not (spans.phase >= 0).any():
+        inference = infer_phases(trace, ranks, attribution.launch)
+        if inference.ranges is not None:
+            trace, spans = with_inferred_ranges(trace, spans, inference.ranges)
+            attribution = attribute_ops(trace, spans)
+            method = np.where(attribution.span >= 0, INFERRED, attribution.method)
+            attribution = replace(attribution, method=method)
+    places = places_of_ops(trace, spans, attribution.launch)
+    part = split_of_fused(spans, attribution.span, places)
+    if (split := part >= 0).any():
+        method = np.where(split, CAPTURE_TIME, attribution.method)
+        attribution = replace(attribution, method=method)
     start, end = trace.ops["start_ns"].to_numpy(), trace.ops["end_ns"].to_numpy()
     collected = (start != 0) | (end != 0)
     ops = Intervals(ranks.lane_of_op, *_without_zeros(start, end, collected))
-    sources = CycleSources(trace, spans, attribution, ranks, ops, collected)
+    sources = CycleSources(trace, spans, attribution, ranks, ops, collected, part)
     cycles = find_cycles(sources)
     cycle = np.where(collected, cycles.at(ops), -1)
     labels = (*spans.phases, OTHER, UNATTRIBUTED)
-    label = np.append(spans.phase, -1)[attribution.span]
+    label = np.where(part >= 0, part, np.append(spans.phase, -1)[attribution.span])
     in_cycle = _launched_in_cycle_range(trace, spans, attribution, label < 0)
     label = np.where(label >= 0, label, np.where(in_cycle, len(labels) - 2, len(labels) - 1))
     return PhasedTrace(
-        trace, spans, attribution, ranks, ops, collected, labels, label, cycles, cycle
+        trace,
+        spans,
+        attribution,
+        ranks,
+        ops,
+        collected,
+        labels,
+        label,
+        cycles,
+        cycle,
+        places,
+        inference,
     )
 
 

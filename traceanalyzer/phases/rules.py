@@ -238,7 +238,7 @@ def _groups(pattern: str) -> list[str]:
 def _document(text: str, where: str) -> dict[str, Any]:
     try:
         document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # a number of 5,000 digits is a ValueError, too
         raise InputError(
             f"the rule file is no TOML: {error}",
             where=where,

@@ -1,10 +1,13 @@
-"""The phases of every rank as one flat CSV table, times in nanoseconds."""
+"""The phases of every rank, or the kernels, as one flat CSV table; times in nanoseconds."""
 
 from __future__ import annotations
 
 import csv
 import io
+from dataclasses import fields
 from typing import TYPE_CHECKING
+
+from traceanalyzer.report import KernelTotal
 
 if TYPE_CHECKING:
     from traceanalyzer.report import PhaseReport, RankReport, Report
@@ -57,3 +60,15 @@ def _row(rank: RankReport, phase: PhaseReport) -> list[object]:
         *(getattr(lead, name) if lead else "" for name in _LEAD),
         rank.cycles.kept,
     ]
+
+
+def render_kernel_csv(report: Report) -> str:
+    """One row a kernel of a phase; one without a name stands for what its class says."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    names = [each.name for each in fields(KernelTotal)]
+    writer.writerow(names)
+    for kernel in report.kernels:
+        values = (getattr(kernel, name) for name in names)
+        writer.writerow(["" if value is None else value for value in values])
+    return text.getvalue()

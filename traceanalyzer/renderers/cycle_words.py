@@ -1,4 +1,4 @@
-"""A bucket's cycles in words: what they are, how a phase was launched, why it was idle."""
+"""Cycles in words: what they are, how a phase was launched, why it was idle."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from traceanalyzer.renderers.figures import count, percent
 
 if TYPE_CHECKING:
-    from traceanalyzer.report import BucketPhase, BucketReport, Gap
+    from traceanalyzer.report import BucketPhase, BucketReport, CycleRow, Gap, Report
 
 SMALL_SHARE: Final = 0.1
 
@@ -25,10 +25,10 @@ def bucket_facts(bucket: BucketReport, *, of_several: bool) -> list[str]:
         padded = shape.padded_batch not in (None, shape.batch)
         facts.append(f"batch {shape.batch}" + (f" of {shape.padded_batch}" if padded else ""))
     if shape.verified_tokens is not None:
-        facts.append(_many(shape.verified_tokens, "token"))
+        facts.append(many(shape.verified_tokens, "token"))
     if shape.graph is not None:
         facts.append(shape.graph)
-    cycles = _many(bucket.cycles, "cycle")
+    cycles = many(bucket.cycles, "cycle")
     facts.append(cycles + (f" on {bucket.ranks} ranks" if bucket.ranks > 1 else ""))
     if of_several:
         facts.append(f"{percent(bucket.time_share)} of cycle time")
@@ -38,7 +38,7 @@ def bucket_facts(bucket: BucketReport, *, of_several: bool) -> list[str]:
 def launched_as(phase: BucketPhase) -> str:
     """How many graph and kernel launches a cycle needs; those in a tenth of cycles are left out."""
     return " + ".join(
-        _many(round(number), what)
+        many(round(number), what)
         for number, what in (
             (phase.graph_launches_per_cycle, "graph"),
             (phase.kernel_launches_per_cycle, "kernel"),
@@ -55,5 +55,22 @@ def why_idle(gaps: list[Gap]) -> str:
     )
 
 
-def _many(number: int, thing: str) -> str:
+def cycle_name(row: CycleRow) -> str:
+    """The hooks' number of a cycle, else its place in time."""
+    return f"#{row.cycle}" if row.number is None else str(row.number)
+
+
+def listed_note(report: Report) -> str:
+    """That not every cycle is listed, and which are; nothing where all of them are."""
+    listed, known = len(report.cycle_rows), report.cycle_rows_of
+    if listed == known:
+        return ""
+    return (
+        f"{count(listed)} of {count(known)} cycles, those of all ranks counted: the slowest, the "
+        "fastest, and evenly spaced others."
+    )
+
+
+def many(number: int, thing: str) -> str:
+    """A number of things: "1 cycle", "2 cycles"."""
     return f"{count(number)} {thing}" + ("" if number == 1 else "s")

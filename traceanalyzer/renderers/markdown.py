@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traceanalyzer.renderers import verdict_markdown
+from traceanalyzer.renderers import graph_text, node_text, skew_text, verdict_markdown
 from traceanalyzer.renderers.figures import count, decimals_for, milliseconds, percent
 from traceanalyzer.renderers.markdown_tables import escaped, markdown_table
 
@@ -16,6 +16,9 @@ def render_markdown(report: Report) -> str:
     """Render as GitHub-flavoured Markdown."""
     files = ", ".join(f"`{_code(file.path)}`" for file in report.capture.files)
     parts = [f"# Trace report\n\n{files}, timed on the {report.capture.time_base}."]
+    if report.inference is not None and report.inference.inferred:
+        told = escaped("; ".join(report.inference.evidence))
+        parts.append(f"**Phases are inferred, not measured**: {told}.")
     parts += verdict_markdown.headline(report)
     parts += [_bucket(bucket) for bucket in report.buckets]
     parts += verdict_markdown.why_and_what(report)
@@ -29,7 +32,10 @@ def render_markdown(report: Report) -> str:
             ),
         )
     )
+    parts += _graphs(report)
+    parts += _node_recording(report)
     parts += _ranks(report)
+    parts += [escaped(line) for line in skew_text.skew_lines(report)]
     parts += _ledger(report)
     return "\n\n".join(parts) + "\n"
 
@@ -57,6 +63,29 @@ def _bucket(bucket: BucketReport) -> str:
         ("phase", "ms/cycle", "share", "GPU idle ms", "why idle"), rows, literal=True
     )
     return f"## {escaped(' · '.join(fact for fact in facts if fact))}\n\n{table}"
+
+
+def _graphs(report: Report) -> list[str]:
+    """CUDA graphs, and the draft steps and layers inside of them."""
+    parts = []
+    if report.graphs:
+        table = markdown_table(graph_text.GRAPH_TITLES, map(graph_text.graph_row, report.graphs))
+        note = graph_text.replay_only_note(report.graphs)
+        parts.append(f"## CUDA graphs\n\n{table}" + (f"\n\n{note}" if note else ""))
+    if rows := graph_text.step_rows(report):
+        parts.append(f"## Draft steps\n\n{markdown_table(graph_text.STEP_TITLES, rows)}")
+    if lines := graph_text.layer_lines(report):
+        parts.append("## Layers\n\n" + "\n".join(f"- {escaped(line)}" for line in lines))
+    return parts
+
+
+def _node_recording(report: Report) -> list[str]:
+    """What recording nodes cost, and shares without it."""
+    rows = node_text.node_rows(report)
+    if not rows:
+        return []
+    lines = "\n".join(f"- {escaped(line)}" for line in node_text.node_lines(report))
+    return [f"## Node recording\n\n{markdown_table(node_text.NODE_TITLES, rows)}\n\n{lines}"]
 
 
 def _ranks(report: Report) -> list[str]:

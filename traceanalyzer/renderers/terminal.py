@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from rich.padding import Padding
 from rich.text import Text
 
-from traceanalyzer.renderers import verdict_screen
+from traceanalyzer.renderers import cycle_words as words
+from traceanalyzer.renderers import (
+    graph_screen,
+    kernel_screen,
+    node_screen,
+    skew_text,
+    verdict_screen,
+)
 from traceanalyzer.renderers.figures import (
     count,
     decimals_for,
@@ -15,6 +23,7 @@ from traceanalyzer.renderers.figures import (
     percent,
     safe,
 )
+from traceanalyzer.renderers.palette import PHASE_COLOURS, phase_colour
 from traceanalyzer.renderers.screen import Column, bold, capture, fitted, indented, screen_width
 
 if TYPE_CHECKING:
@@ -27,42 +36,30 @@ if TYPE_CHECKING:
         BucketPhase,
         BucketReport,
         Check,
-        Gap,
+        InferenceReport,
         PhaseReport,
-        RankReport,
         Report,
     )
 
-# Okabe and Ito's palette, told apart by colour-blind readers on light and dark grounds; names
-# always stand beside the colour.
-_COLOURS: Final = {
-    "draft": "#56B4E9",
-    "verify": "#E69F00",
-    "sample": "#F0E442",
-    "draft_extend": "#009E73",
-    "decode": "#D55E00",
-    "prefill": "#CC79A7",
-    "draft_prefill": "#CC79A7",
-    "mixed": "#CC79A7",
-}
 _BAR_WIDTH: Final = 10
 _BUCKETS_SHOWN: Final = 3
 _STATUS: Final = {"ok": "green", "warning": "yellow", "failed": "red"}
 _SIDES: Final = {"target": "the target", "drafting": "drafting"}
-_SMALL_SHARE: Final = 0.1
 
 
-def render_terminal(report: Report, *, plain: bool) -> str:
+def render_terminal(report: Report, *, plain: bool, kernels: bool = False) -> str:
     """Render for a person.
 
     Args:
         report: The report.
         plain: Whether to leave out colour, for a file.
+        kernels: Whether to list kernels by name.
     """
     parts: list[RenderableType] = [*_capture(report), ""]
     failed = any(check.status == "failed" for check in report.trust)
     if failed:
         parts += [*_trust(report.trust), ""]
+    parts += _inferred(report.inference)
     if report.verdict is not None:
         parts += verdict_screen.headline(report.verdict)
     if report.buckets:
@@ -76,11 +73,27 @@ def render_terminal(report: Report, *, plain: bool) -> str:
     for bucket in report.buckets[1:_BUCKETS_SHOWN]:
         parts += [*_bucket(bucket, report), ""]
     parts += _further_buckets(report.buckets[_BUCKETS_SHOWN:])
+    parts += graph_screen.cuda_graphs(report.graphs)
+    parts += graph_screen.draft_steps(report)
+    parts += node_screen.node_recording(report)
+    if kernels:
+        parts += kernel_screen.longest_kernels(report)
     parts += _totals(report)
     if len(report.ranks) > 1:
-        parts += [*_ranks(report.ranks), ""]
+        parts += [*_ranks(report), ""]
+    if waiting := skew_text.skew_lines(report):
+        parts += [*map(safe, waiting), ""]
     parts += _ledger(report)
     return capture(parts, plain=plain)
+
+
+def _inferred(found: InferenceReport | None) -> list[RenderableType]:
+    """That phases are inferred, and from what."""
+    if found is None or not found.inferred:
+        return []
+    title = f"?  Phases are inferred, not measured (score {found.score:.2f})."
+    lines = [Padding(safe(line), (0, 0, 0, 3)) for line in found.evidence]
+    return [Text(title, style="bold yellow"), *lines, ""]
 
 
 def _in_table(columns: Sequence[Column], rows: Sequence[Sequence[str | Text]]) -> RenderableType:
@@ -94,7 +107,7 @@ def _capture(report: Report) -> list[RenderableType]:
     facts = [_tool_name(report)]
     if report.ranks:
         unit = "rank" if report.capture.time_base == "gpu" else "thread"
-        facts.append(_many(len(report.ranks), unit))
+        facts.append(words.many(len(report.ranks), unit))
     if gpus:
         facts.append(safe(", ".join(gpus)))
     return [bold(names), " · ".join(facts)]
@@ -104,10 +117,6 @@ def _tool_name(report: Report) -> str:
     """Which tool wrote the first file."""
     first = report.capture.files[0]
     return safe(f"{first.product} {first.product_version or ''}".rstrip())
-
-
-def _many(number: int, thing: str) -> str:
-    return f"{count(number)} {thing}" + ("" if number == 1 else "s")
 
 
 def _bucket(bucket: BucketReport, report: Report) -> list[RenderableType]:
@@ -153,41 +162,16 @@ def _phase_row(phase: BucketPhase, decimals: int) -> list[str | Text]:
         _bar(phase.phase, phase.window_share),
         _between(window.p5, window.p95, decimals),
         milliseconds(idle, decimals=decimals) if idle else "-",
-        _launched_as(phase),
-        _why(phase.gaps),
+        words.launched_as(phase),
+        words.why_idle(phase.gaps),
     ]
-
-
-def _launched_as(phase: BucketPhase) -> str:
-    """How many graph and kernel launches a cycle needs; those in a tenth of cycles are left out."""
-    parts = [
-        f"{count(round(number))} {what}{'' if round(number) == 1 else 's'}"
-        for number, what in (
-            (phase.graph_launches_per_cycle, "graph"),
-            (phase.kernel_launches_per_cycle, "kernel"),
-        )
-        if number >= _SMALL_SHARE and round(number)
-    ]
-    return " + ".join(parts)
 
 
 def _bucket_title(bucket: BucketReport, report: Report) -> Text:
-    shape = bucket.shape
-    parts = []
-    if shape.batch is not None:
-        padded = (
-            f" of {shape.padded_batch}" if shape.padded_batch not in (None, shape.batch) else ""
-        )
-        parts.append(f"batch {shape.batch}{padded}")
-    if shape.verified_tokens is not None:
-        parts.append(_many(shape.verified_tokens, "token"))
-    if shape.graph is not None:
-        parts.append(safe(shape.graph))
-    cycles = _many(bucket.cycles, "cycle")
-    parts.append(cycles + (f" on {bucket.ranks} ranks" if bucket.ranks > 1 else ""))
-    if len(report.buckets) > 1:
-        parts.append(f"{percent(bucket.time_share)} of cycle time")
-    return Text.assemble((f"{safe(shape.kind)} cycles", "bold"), " · ", " · ".join(parts))
+    first, *facts = map(safe, words.bucket_facts(bucket, of_several=len(report.buckets) > 1))
+    inferred = report.inference is not None and report.inference.inferred
+    title = f"{first}{' (inferred)' if inferred else ''}"
+    return Text.assemble((title, "bold"), " · ", " · ".join(facts))
 
 
 def _headline(bucket: BucketReport, *, on_gpu: bool) -> str:
@@ -208,20 +192,12 @@ def _bar(phase: str, share: float) -> Text:
     width = share * _BAR_WIDTH
     whole = int(width)
     eighths = " ▏▎▍▌▋▊▉"[int((width - whole) * 8)].strip()
-    return Text("█" * whole + eighths, style=_COLOURS.get(phase, "#999999"))
+    return Text("█" * whole + eighths, style=phase_colour(phase))
 
 
 def _between(low_ns: int, high_ns: int, decimals: int) -> str:
     low, high = (milliseconds(ns, decimals=decimals) for ns in (low_ns, high_ns))
     return low if low == high else f"{low}-{high}"
-
-
-def _why(gaps: list[Gap]) -> str:
-    """The causes of idle time, the largest first; those below a tenth are left out."""
-    ranked = sorted(gaps, key=lambda gap: -gap.share)
-    return ", ".join(
-        f"{gap.cause} {100 * gap.share:.0f} %" for gap in ranked if gap.share >= _SMALL_SHARE
-    )
 
 
 def _further_buckets(buckets: list[BucketReport]) -> list[RenderableType]:
@@ -269,19 +245,29 @@ def _acceptance(found: Acceptance | None) -> list[RenderableType]:
 
 
 def _no_cycles(report: Report) -> str:
-    known = [phase for rank in report.ranks for phase in rank.phases if phase.phase in _COLOURS]
+    known = [
+        phase for rank in report.ranks for phase in rank.phases if phase.phase in PHASE_COLOURS
+    ]
     if known:
         return "No complete decode cycle: the totals below are all that can be said."
     if not report.capture.ranges:
         return (
             "This trace holds no ranges, so its GPU work belongs to no phase.\n"
+            f"{_declined(report.inference)}"
             "Record with NVTX ranges around the phases (or record_function under torch.profiler)."
         )
     return (
         f"None of the {count(report.capture.ranges)} ranges in this trace means a phase of "
-        "speculative decoding.\nList them with: traceanalyzer ranges TRACE, and name their "
-        "phases in a file for --phases."
+        f"speculative decoding.\n{_declined(report.inference)}"
+        "List them with: traceanalyzer ranges TRACE, and name their phases in a file for --phases."
     )
+
+
+def _declined(found: InferenceReport | None) -> str:
+    """Why phases were not inferred, as a line."""
+    if found is None or not found.declined_because:
+        return ""
+    return f"None could be inferred: {safe('; '.join(found.declined_because))}.\n"
 
 
 def _trust(checks: list[Check]) -> list[RenderableType]:
@@ -345,11 +331,19 @@ def _host_totals(phases: list[PhaseReport]) -> RenderableType:
     return _in_table(columns, [[phase.phase, milliseconds(phase.busy_ns)] for phase in phases])
 
 
-def _ranks(ranks: list[RankReport]) -> list[RenderableType]:
+def _ranks(report: Report) -> list[RenderableType]:
+    waits = skew_text.rank_cells(report)
     needs = {"rank": 9, "kept": 8, "median cycle ms": 7, "coverage": 6, "process": 5, "GPU": 4}
+    needs |= dict.fromkeys(skew_text.RANK_TITLES, 6)
     titles = ("rank", "process", "GPU", "kept", "warm-up", "edge", "interrupted", "dummy")
     columns = [
-        Column(title, needs.get(title, 3)) for title in (*titles, "median cycle ms", "coverage")
+        Column(title, needs.get(title, 3))
+        for title in (
+            *titles,
+            "median cycle ms",
+            *(skew_text.RANK_TITLES if waits else ()),
+            "coverage",
+        )
     ]
     rows = [
         [
@@ -362,9 +356,10 @@ def _ranks(ranks: list[RankReport]) -> list[RenderableType]:
                 for number in (dropped.warm_up, dropped.edge, dropped.interrupted, dropped.dummy)
             ),
             milliseconds(rank.cycles.period_ns.p50) if rank.cycles.period_ns else "-",
+            *(waits.get(rank.rank, ("-", "-")) if waits else ()),
             percent(rank.coverage.covered_share) if rank.device else "-",
         ]
-        for rank in ranks
+        for rank in report.ranks
         for dropped in [rank.cycles.dropped]
     ]
     return [bold("Ranks"), _in_table(columns, rows)]

@@ -7,7 +7,7 @@ Times are nanoseconds and shares 0..1. Totals are over the whole trace, edge cyc
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from traceanalyzer.report.buckets import (
     Acceptance,
@@ -27,11 +27,14 @@ from traceanalyzer.report.capture import (
     Clock,
     Coverage,
     Finding,
+    InferenceReport,
     Instrumentation,
     MethodShare,
     SyncCalls,
     Tool,
 )
+from traceanalyzer.report.detail import OTHER_KERNELS, CycleRow, KernelTotal
+from traceanalyzer.report.graphs import GraphReport, PartTime, PhaseParts
 from traceanalyzer.report.ranks import (
     CyclesReport,
     Device,
@@ -42,6 +45,15 @@ from traceanalyzer.report.ranks import (
     RankReport,
     Spread,
 )
+from traceanalyzer.report.skew import (
+    CollectiveWait,
+    GroupSkew,
+    LatePhase,
+    RankSkew,
+    WaitingIncluded,
+)
+from traceanalyzer.report.soundness import contradiction
+from traceanalyzer.report.two_pass import ClassShare, NodeGraph, NodePhase, NodeRecording
 from traceanalyzer.report.verdict import (
     Action,
     Agreement,
@@ -53,6 +65,7 @@ from traceanalyzer.report.verdict import (
 )
 
 __all__ = [
+    "OTHER_KERNELS",
     "SCHEMA_VERSION",
     "Acceptance",
     "Action",
@@ -65,22 +78,36 @@ __all__ = [
     "Capture",
     "CaptureFile",
     "Check",
+    "ClassShare",
     "ClassTime",
     "Clock",
+    "CollectiveWait",
     "Coverage",
+    "CycleRow",
     "CyclesReport",
     "Device",
     "Dropped",
     "Estimated",
     "Finding",
     "Gap",
+    "GraphReport",
+    "GroupSkew",
     "Growth",
     "HostLead",
+    "InferenceReport",
     "Instrumentation",
+    "KernelTotal",
+    "LatePhase",
     "MethodShare",
     "MixedLoad",
+    "NodeGraph",
+    "NodePhase",
+    "NodeRecording",
+    "PartTime",
+    "PhaseParts",
     "PhaseReport",
     "RankReport",
+    "RankSkew",
     "Reading",
     "Report",
     "Rollup",
@@ -89,6 +116,7 @@ __all__ = [
     "SyncCalls",
     "Tool",
     "Verdict",
+    "WaitingIncluded",
 ]
 
 SCHEMA_VERSION: Final = 1
@@ -96,7 +124,13 @@ SCHEMA_VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What one capture shows; `coverage` is that of all ranks, None without GPU work."""
+    """What one capture shows.
+
+    `coverage` is that of all ranks, None without GPU work. `inference` is None where ranges mean
+    phases, and where no inference was wanted. `cycle_rows` are the kept cycles, or whole ones of
+    `cycle_rows_of` of them: the slowest, the fastest, and evenly spaced others. `node_recording` is
+    None where no phase was recorded both with whole-graph rows and node by node.
+    """
 
     schema_version: int = SCHEMA_VERSION
     tool: Tool
@@ -105,17 +139,32 @@ class Report:
     coverage: Coverage | None
     ranks: list[RankReport]
     buckets: list[BucketReport]
+    graphs: list[GraphReport] = field(default_factory=list)
+    parts: list[PhaseParts] = field(default_factory=list)
+    skew: list[GroupSkew] = field(default_factory=list)
+    inference: InferenceReport | None = None
     acceptance: Acceptance | None = None
     instrumentation: Instrumentation | None = None
     verdict: Verdict | None = None
     findings: list[Finding] = field(default_factory=list)
     trust: list[Check] = field(default_factory=list)
+    kernels: list[KernelTotal] = field(default_factory=list)
+    cycle_phases: list[str] = field(default_factory=list)
+    cycle_rows: list[CycleRow] = field(default_factory=list)
+    cycle_rows_of: int = 0
+    node_recording: NodeRecording | None = None
 
     def to_json(self) -> bytes:
-        """The report as JSON."""
-        import msgspec
+        """The report as JSON; of the long tables each row is one line."""
+        from traceanalyzer.report.json_text import json_text
 
-        return msgspec.json.format(msgspec.json.encode(self), indent=2)
+        return json_text(self, rows=("kernels", "cycle_rows"))
+
+    def figure(self, name: str, *, bucket: int | None = None, dark: bool = False) -> Any:
+        """One of the report's charts for a notebook: `traceanalyzer.figure` of this report."""
+        from traceanalyzer.renderers.charts import figure
+
+        return figure(self, name, bucket=bucket, dark=dark)
 
     @classmethod
     def from_json(cls, data: bytes) -> Report:
@@ -134,4 +183,10 @@ class Report:
             raise InputError(f"this is no report: {error}") from None
         if report.schema_version != SCHEMA_VERSION:
             raise InputError(f"reports of schema version {report.schema_version} cannot be read")
+        wrong = "it names no capture" if not report.capture.files else contradiction(report)
+        if wrong:
+            raise InputError(
+                f"this report contradicts itself: {wrong}",
+                next_step="Write it anew with: traceanalyzer report TRACE --format json",
+            )
         return report

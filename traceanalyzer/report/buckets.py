@@ -38,12 +38,17 @@ class ClassTime:
         ops_per_cycle: Kernels, copies and sets.
         busy_ns_per_cycle: Time in which they run; the classes add up to the phase's busy time.
         longest_kernel: The kernel with most time in the class.
+        replayed_ops_per_cycle: Those that are nodes of a graph.
+        busy_half_width_ns: To either end of the 95 % interval of `busy_ns_per_cycle`; None of one
+            cycle.
     """
 
     kernel_class: str
     ops_per_cycle: float
     busy_ns_per_cycle: float
     longest_kernel: str | None
+    replayed_ops_per_cycle: float = 0.0
+    busy_half_width_ns: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,9 @@ class BucketPhase:
             node; empty where none was.
         class_cycles: How many cycles those are.
         class_window_ns: Mean window in those cycles.
+        class_window_half_width_ns: To either end of its 95 % interval; None of one cycle.
+        whole_cycles: How many cycles have replays of the phase as whole-graph rows.
+        whole_window_ns: Mean window in those; None where none has.
     """
 
     phase: str
@@ -76,6 +84,9 @@ class BucketPhase:
     classes: list[ClassTime] = field(default_factory=list)
     class_cycles: int = 0
     class_window_ns: float = 0.0
+    class_window_half_width_ns: float | None = None
+    whole_cycles: int = 0
+    whole_window_ns: Estimated | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,6 +70,24 @@ class Coverage:
 
 
 @dataclass(frozen=True, slots=True)
+class InferenceReport:
+    """What phases rest on where no range means one.
+
+    Attributes:
+        inferred: Whether they were inferred; if not, the work has no phase.
+        score: From 0 to 1: the weakest of the share of GPU time that got a phase and the share of
+            neighbouring cycles that run the same forwards.
+        evidence: Sentences on the first rank.
+        declined_because: Why nothing was inferred.
+    """
+
+    inferred: bool
+    score: float
+    evidence: list[str]
+    declined_because: list[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Check:
     """One thing that decides whether the figures can be trusted: ok, warning or failed."""
 
@@ -81,11 +99,23 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something the reader should know, with its evidence and what to do."""
+    """Something that is wrong with a capture, with its evidence and what to do.
+
+    Attributes:
+        finding: Its name, the same in every version: "no_kernels".
+        text: What is wrong, in one sentence.
+        next_step: The flag, variable or command that mends it.
+        severity: "error" (figures are missing or wrong), "warning" (some are in doubt) or "info".
+        evidence: What in the capture tells so.
+        consequence: What it does to the report.
+    """
 
     finding: str
     text: str
     next_step: str | None = None
+    severity: str = "warning"
+    evidence: str = ""
+    consequence: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +142,8 @@ class Instrumentation:
     Attributes:
         cycles: Cycles of the rank with most of them, kept ones and others.
         sync_calls: By phase and scope.
-        device_syncs_per_cycle: Whole-device synchronisations inside cycles; a server makes none.
+        device_syncs_per_cycle: Whole-device synchronisations inside cycles, prompt work left out;
+            a server makes none.
         sync_gap_share: Idle time of kept cycles that synchronisation caused, of their time.
         host_gap_share: That and all other idle time in which the GPU waited for a launch: an
             estimate of what the period loses where waits take away the host's lead.

@@ -18,6 +18,7 @@ from traceanalyzer.simulation.nsys_schema import FLAVOURS
 from traceanalyzer.simulation.presets import PRESETS
 from traceanalyzer.simulation.samples import SAMPLES
 from traceanalyzer.simulation.settings import Eagle3Settings
+from traceanalyzer.simulation.troubles import BROKEN, HEALTHY, PAGE_BYTES, TROUBLES, cut_text
 from traceanalyzer.simulation.truth import truth_of
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
     from traceanalyzer.simulation.recording import Recording
 
+_TINY: Final = "tiny"
+_CUT: Final = "truncated"
 _TRUTH_OF_SUFFIXES: Final = (".json.gz", ".json", ".sqlite", ".parquet")
 
 
@@ -49,7 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def write_samples(folder: Path) -> None:
     """Write every sample trace and its truth into a folder, over what is there."""
     folder.mkdir(parents=True, exist_ok=True)
-    for sample in SAMPLES:
+    (folder / "broken").mkdir(exist_ok=True)
+    for sample in (*SAMPLES, *HEALTHY, *(broken.sample for broken in BROKEN)):
         _write(_parser().parse_args(sample.arguments(folder)))
 
 
@@ -77,6 +81,11 @@ def _parser() -> argparse.ArgumentParser:
         choices=sorted(FLAVOURS),
         help="nsys version of the SQLite file; by default 2022.4, with graph rows 2025.5",
     )
+    parser.add_argument(
+        "--trouble",
+        choices=sorted({*TROUBLES, _CUT}),
+        help="break the trace in one way; there is no truth about a broken trace",
+    )
     listed = parser.add_mutually_exclusive_group()
     listed.add_argument("--truth-ops", action="store_true", help="list every op in the truth")
     listed.add_argument(
@@ -99,8 +108,14 @@ def _write(options: argparse.Namespace) -> None:
         raise InputError("no such folder", where=out.parent)
     settings = _settings(options)
     recording = eagle3_server(settings)
+    if options.trouble in TROUBLES:
+        TROUBLES[options.trouble](recording)
     try:
         _write_trace(recording, out, options, settings)
+        if options.trouble == _CUT:
+            cut_text(out)
+        if options.trouble or options.preset == _TINY:
+            return
         truth = truth_of(recording).as_json(ops=options.truth_ops, cycles=not options.truth_totals)
         _truth_path(out).write_text(json.dumps(truth, indent=1) + "\n")
     except (OSError, sqlite3.Error) as error:
@@ -116,7 +131,9 @@ def _write_trace(
         write_nsys_parquetdir(recording, out)
     else:
         default = "2025.5" if settings.graph_mode == "graph" else "2022.4"
-        write_nsys_sqlite(recording, out, FLAVOURS[options.flavour or default])
+        flavour = FLAVOURS[options.flavour or default]
+        page_bytes = PAGE_BYTES if options.preset == _TINY else None
+        write_nsys_sqlite(recording, out, flavour, page_bytes=page_bytes)
 
 
 def _truth_path(out: Path) -> Path:

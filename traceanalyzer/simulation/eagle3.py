@@ -15,15 +15,22 @@ from typing import TYPE_CHECKING, Final
 from traceanalyzer.simulation import forwards, schedule
 from traceanalyzer.simulation import kernel_names as names
 from traceanalyzer.simulation.calibration import corrections_ms, mean_period_ns
-from traceanalyzer.simulation.forward_graphs import Forwards, capture_forwards, node_ranks
+from traceanalyzer.simulation.forward_graphs import (
+    Forwards,
+    capture_again,
+    capture_forwards,
+    fused_works,
+    node_ranks,
+)
 from traceanalyzer.simulation.gpus import GPUS
 from traceanalyzer.simulation.group import Group
+from traceanalyzer.simulation.lockstep import FUSED
 from traceanalyzer.simulation.marks import MarkWriter
 from traceanalyzer.simulation.recording import DTOH, HTOD, OTHER, Iteration, Recording
 from traceanalyzer.simulation.session import add_requests, forget_gpu
 from traceanalyzer.simulation.settings import Eagle3Settings
 from traceanalyzer.simulation.startup import run_orphans, start_rank
-from traceanalyzer.simulation.work import Work
+from traceanalyzer.simulation.work import NodeCost, Work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -33,6 +40,7 @@ if TYPE_CHECKING:
 
 _PROMPT_TOKENS = 2_048
 _RUN_BATCH = "scheduler.run_batch"
+_PRECAPTURE_NS = -2_000_000_000
 
 _OTHER: Final = Work(names.FILL, 2_200)
 
@@ -40,8 +48,8 @@ _OTHER: Final = Work(names.FILL, 2_200)
 def eagle3_server(settings: Eagle3Settings | None = None) -> Recording:
     """Run the simulated server and return what a profiler would have recorded.
 
-    Exact windows take a run before, whose deviations are made good; a synchronised server is
-    compared with its undisturbed twin.
+    Exact windows take a run before, whose deviations are made good; a synchronised server and one
+    whose nodes are slowed by recording them are compared with their undisturbed twin.
 
     Args:
         settings: What the server does; the defaults when None.
@@ -50,13 +58,15 @@ def eagle3_server(settings: Eagle3Settings | None = None) -> Recording:
         InputError: A phase is asked to be shorter than the gaps between its kernels.
     """
     wanted = settings or Eagle3Settings()
-    plain = replace(wanted, synchronise=False)
+    plain = replace(wanted, synchronise=False, node_overhead_us=0.0, replay_overhead_us=0.0)
     corrections: Mapping[str, float] = {}
     if wanted.exact:
         corrections = corrections_ms(_recorded(plain, {}), plain)
     recording = _recorded(wanted, corrections)
     if wanted.synchronise:
         recording.undisturbed_period_ns = mean_period_ns(_recorded(plain, corrections))
+    if wanted.slows_nodes:
+        recording.undisturbed = _recorded(plain, corrections)
     return recording
 
 
@@ -76,6 +86,12 @@ def _description(settings: Eagle3Settings) -> str:
     return text + (", synchronised around phases" if settings.synchronise else "")
 
 
+def _node_cost(settings: Eagle3Settings) -> NodeCost:
+    inside_ns = round(1e3 * settings.node_overhead_us * settings.node_overhead_inside_share)
+    node_ns = round(1e3 * settings.node_overhead_us)
+    return NodeCost(inside_ns, node_ns - inside_ns, round(1e3 * settings.replay_overhead_us))
+
+
 class _Server:
     def __init__(self, settings: Eagle3Settings, corrections: Mapping[str, float]) -> None:
         self.settings = settings
@@ -90,6 +106,7 @@ class _Server:
             settings.registered,
             settings.jitter_share,
             settings.cycle_jitter_share,
+            _node_cost(settings),
         )
         self.marks = MarkWriter(self.group.ranks[0].main, settings.domain, settings.registered)
         self.sampling = forwards.sampling(settings)
@@ -106,12 +123,17 @@ class _Server:
             run_orphans(rank, settings.orphan_kernels)
         if settings.marks:
             self._rank_marks()
+        if settings.fused:
+            for own in self.forwards.values():
+                own.works[FUSED] = fused_works({**own.works, "sample": self.sampling["verify"]})
         if settings.graph_mode != "eager":
-            capture_forwards(settings, self.group, self.forwards)
+            self._capture()
         self._prefill(schedule.FIRST_PREFILL)
         ahead = settings.iterations_ahead
         detailed_draft = False
         for place, turn in enumerate(self.turns):
+            if settings.recapture_every and place and place % settings.recapture_every == 0:
+                capture_again(settings, self.group, self.forwards)
             self.recording.iterations.append(turn.iteration)
             self._run_iteration(turn, detailed_draft=detailed_draft)
             detailed_draft = turn.detailed
@@ -125,6 +147,17 @@ class _Server:
         if not settings.gpu_rows:
             forget_gpu(self.recording)
 
+    def _capture(self) -> None:
+        """Construct the graphs, perhaps before the session's time zero."""
+        before_ns = [rank.main.now_ns for rank in self.group.ranks]
+        if self.settings.precapture:
+            for rank in self.group.ranks:
+                rank.main.now_ns = _PRECAPTURE_NS
+        capture_forwards(self.settings, self.group, self.forwards)
+        if self.settings.precapture:
+            for rank, now_ns in zip(self.group.ranks, before_ns, strict=True):
+                rank.main.now_ns = now_ns
+
     def _run_iteration(self, turn: Turn, *, detailed_draft: bool) -> None:
         iteration, straddles = turn.iteration, turn.straddles
         with self._scheduler_range(), self._condition_range(iteration):
@@ -134,6 +167,8 @@ class _Server:
                     self.marks.batch(iteration, replayed=iteration.replayed)
                 if iteration.kind == "decode":
                     self._decode(turn)
+                elif self.settings.fused:
+                    self._all_in_one(iteration, detailed=turn.detailed)
                 else:
                     self._draft(iteration, straddles=straddles, detailed=detailed_draft)
                     self._verify(turn)
@@ -162,6 +197,7 @@ class _Server:
     def _phase(self, name: str, number: int, *, straddles_start: bool = False) -> Iterator[None]:
         """A phase's range, with a synchronising timer's calls just inside of its borders."""
         with self.group.range(name, number, straddles_start=straddles_start):
+            self.group.ranks[-1].main.spend(int(1e6 * self.settings.late_launch_ms))
             if self.settings.synchronise:
                 self.group.synchronise()
             yield
@@ -204,6 +240,15 @@ class _Server:
             self.group.eager(forwards.BEFORE_EXTEND)
             self._forward(iteration, "draft_extend", detailed=turn.detailed)
             self.group.eager(forwards.AFTER_EXTEND, straddles_end=turn.straddles)
+
+    def _all_in_one(self, iteration: Iteration, *, detailed: bool) -> None:
+        with self._phase(FUSED, iteration.number):
+            self.group.spend(self._host_ns(0.3))
+            self.group.copy(4_096, HTOD)
+            self._forward(iteration, FUSED, detailed=detailed)
+            self.results_ns[iteration.number] = self.group.copy(
+                64 * iteration.batch_size, DTOH, beside_compute=self.settings.result_stream
+            )
 
     def _decode(self, turn: Turn) -> None:
         iteration = turn.iteration

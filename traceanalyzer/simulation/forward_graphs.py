@@ -6,7 +6,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from traceanalyzer.simulation.graph_capture import capture_graph
+from traceanalyzer.simulation.graph_capture import CaptureStyle, capture_graph
+from traceanalyzer.simulation.lockstep import FUSED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,14 +45,16 @@ def node_ranks(settings: Eagle3Settings, *, detailed: bool) -> int:
 
 
 def capture_forwards(
-    settings: Eagle3Settings, group: Group, by_size: Mapping[int, Forwards]
+    settings: Eagle3Settings,
+    group: Group,
+    by_size: Mapping[int, Forwards],
+    *,
+    backwards: bool = False,
 ) -> None:
     """Construct all graphs with the server's own ranges open, as hooks at start-up do."""
-    phases = ["draft", "verify", "draft_extend"] if settings.speculates else ["decode"]
-    if settings.speculates and settings.decode_every:
-        phases.append("decode")
+    phases = _captured_phases(settings)
     for own in by_size.values():
-        for phase in phases:
+        for phase in reversed(phases) if backwards else phases:
             _capture(settings, group, own, phase, detailed=settings.detail_cycles > 0)
     if settings.prefill_replayed:
         own = by_size[settings.batch_sizes[0]]
@@ -59,19 +62,40 @@ def capture_forwards(
             _capture(settings, group, own, phase, detailed=False)
 
 
+def _captured_phases(settings: Eagle3Settings) -> list[str]:
+    if not settings.speculates:
+        return ["decode"]
+    phases = [FUSED] if settings.fused else ["draft", "verify", "draft_extend"]
+    return [*phases, "decode"] if settings.decode_every else phases
+
+
+def capture_again(settings: Eagle3Settings, group: Group, by_size: Mapping[int, Forwards]) -> None:
+    """Destroy all graphs and capture them in another order, with ids from the first on."""
+    for rank in group.ranks:
+        rank.next_graph = rank.next_node = 1
+    capture_forwards(settings, group, by_size, backwards=True)
+
+
+def fused_works(works: Mapping[str, list[Work]]) -> list[Work]:
+    """All phases in the order in which one graph runs them; `works` has sampling too."""
+    order = ("verify", "sample", "draft_extend", "draft")
+    return [replace(work, phase=phase) for phase in order for work in works[phase]]
+
+
 def _capture(
     settings: Eagle3Settings, group: Group, own: Forwards, phase: str, *, detailed: bool
 ) -> None:
     if not own.works[phase]:
         return
-    recorded = settings.capture_recorded
+    style = CaptureStyle(settings.capture_recorded, settings.inner_ranges, settings.graph_clones)
     with ExitStack() as ranges:
-        if recorded:
+        if style.recorded:
             ranges.enter_context(group.range("capture", 0))
-            ranges.enter_context(group.range(phase, 0))
+            if phase != FUSED:
+                ranges.enter_context(group.range(phase, 0))
         own.graphs[phase] = capture_graph(
             group,
             own.works[phase],
-            recorded=recorded,
+            style,
             node_ranks=node_ranks(settings, detailed=detailed),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.simulation import kernel_names as names
@@ -71,9 +72,20 @@ def forward_works(
     lengths_ns["prefill"] = 1e6 * (1 - _DRAFT_PREFILL_SHARE) * settings.prefill_ms
     lengths_ns["draft_prefill"] = 1e6 * _DRAFT_PREFILL_SHARE * settings.prefill_ms
     return {
-        phase: programs.scaled(works, lengths_ns[phase], f"{phase}_ms") if works else []
+        phase: _over_link(programs.scaled(works, lengths_ns[phase], f"{phase}_ms"), settings)
+        if works
+        else []
         for phase, works in _programs(settings).items()
     }
+
+
+def _over_link(works: Sequence[Work], settings: Eagle3Settings) -> list[Work]:
+    """The works with collectives as slow as the link between the ranks makes them."""
+    slower = 1 + settings.slow_link_share
+    return [
+        replace(work, duration_ns=round(work.duration_ns * slower)) if work.collective else work
+        for work in works
+    ]
 
 
 def _around(settings: Eagle3Settings) -> dict[str, Sequence[Work]]:

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 from traceanalyzer.simulation.kernel_names import TRITON_KERNELS
 from traceanalyzer.simulation.lockstep import LAUNCH_LATENCY_NS, Lockstep, method_of
 from traceanalyzer.simulation.machine import COMMUNICATION, COMPUTE
-from traceanalyzer.simulation.recording import ApiCall, Op
+from traceanalyzer.simulation.recording import ApiCall, Method, Op
 from traceanalyzer.simulation.work import (
     EAGER_GAP_NS,
     EXPOSED_SHARE,
     GRAPH_GAP_NS,
+    UNDISTURBED,
+    NodeCost,
     Slot,
     Work,
     graph_ns,
@@ -37,10 +39,12 @@ class Group(Lockstep):
     Attributes:
         jitter_share: Spread of a kernel's length from cycle to cycle, the same on all ranks.
         replay_jitter_share: The same of a whole replay's.
+        node_cost: What recording nodes costs their replays.
     """
 
     jitter_share: float
     replay_jitter_share: float
+    node_cost: NodeCost = UNDISTURBED
 
     def eager(self, works: Sequence[Work], *, straddles_end: bool = False) -> None:
         """Launch kernels one call each; the last may straddle the end of the open range."""
@@ -79,19 +83,24 @@ class Group(Lockstep):
         return rank.call(rank.main, "cudaLaunchKernel_v7000", duration_ns)
 
     def _run(
-        self, work: Work, ready_ns: Sequence[int], gap_ns: int, stretch: float = 1.0
+        self,
+        work: Work,
+        ready_ns: Sequence[int],
+        gap_ns: int,
+        stretch: float = 1.0,
+        cost: NodeCost = UNDISTURBED,
     ) -> list[Slot]:
         starts = [
             max(ready, rank.free_ns(work.stream_id))
             for rank, ready in zip(self.ranks, ready_ns, strict=True)
         ]
-        length = stretch * work.duration_ns * self._jitter(self.jitter_share)
+        length = stretch * work.duration_ns * self._jitter(self.jitter_share) + cost.inside_ns
         slots = self._slots(starts, length, together=work.collective)
         for rank, slot in zip(self.ranks, slots, strict=True):
-            rank.occupy(work.stream_id, slot.end_ns + gap_ns)
+            rank.occupy(work.stream_id, slot.end_ns + gap_ns + cost.between_ns)
             if work.overlaps:
-                exposed = int(EXPOSED_SHARE * (slot.end_ns - slot.start_ns))
-                rank.occupy(COMPUTE, slot.start_ns + exposed)
+                own_ns = slot.end_ns - slot.start_ns - cost.inside_ns
+                rank.occupy(COMPUTE, slot.start_ns + int(EXPOSED_SHARE * own_ns) + cost.node_ns)
         return slots
 
     def _jitter(self, share: float) -> float:
@@ -124,7 +133,7 @@ class Group(Lockstep):
         graph: CapturedGraph | None = None,
         node_id: int | None = None,
     ) -> None:
-        phase = rank.main.phase(straddling=straddling)
+        phase, method = self._known_by(rank, work, graph, straddling=straddling)
         rank.recording.ops.append(
             Op(
                 "kernel",
@@ -134,14 +143,26 @@ class Group(Lockstep):
                 slot.end_ns,
                 call.correlation_id,
                 phase,
-                method_of(phase, "launch in range" if graph is None else "graph launch in range"),
+                method,
                 rank.main.iteration(straddling=straddling),
                 work.step,
                 slot.wait_ns,
                 work.kernel,
                 graph_node_id=node_id,
                 graph_id=None if graph is None else graph.graph_id,
+                layer=work.layer,
             )
+        )
+
+    def _known_by(
+        self, rank: Rank, work: Work, graph: CapturedGraph | None, *, straddling: bool
+    ) -> tuple[str, Method]:
+        """An op's phase and how it can be known."""
+        if graph is not None and graph.told and work.phase is not None:
+            return work.phase, "capture-time range"
+        phase = rank.main.phase(straddling=straddling)
+        return phase, method_of(
+            phase, "launch in range" if graph is None else "graph launch in range"
         )
 
     def replay(
@@ -163,7 +184,11 @@ class Group(Lockstep):
         stretch = self._jitter(share) if share else 1.0
         ready = [call.end_ns + 400 for call in calls]
         if node_ranks:
-            slots = [self._run(work, ready, GRAPH_GAP_NS, stretch) for work in works]
+            for rank in self.ranks:
+                rank.occupy(COMPUTE, rank.free_ns(COMPUTE) + self.node_cost.replay_ns)
+            slots = [
+                self._run(work, ready, GRAPH_GAP_NS, stretch, self.node_cost) for work in works
+            ]
             self._join()
             by_rank = [[row[place] for row in slots] for place in range(len(self.ranks))]
         else:

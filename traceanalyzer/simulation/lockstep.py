@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
+from nvtx_hooks.vocabulary import fused
 from traceanalyzer.simulation.machine import (
     COMPUTE,
     COPY,
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
 
     from traceanalyzer.simulation.recording import KernelName
 
+FUSED: Final = fused("draft", "verify", "sample", "draft_extend")
+"""Name of a range around one graph of all phases, as TensorRT-LLM's one-model EAGLE has it."""
+
 _RANGE_PHASES: Final = {
     "cycle": OTHER,
     "draft": "draft",
@@ -47,6 +51,7 @@ _RANGE_PHASES: Final = {
     "decode": "decode",
     "prefill": "prefill",
     "draft_prefill": "draft_prefill",
+    FUSED: FUSED,
 }
 """What a range of that name says about a launch inside of it; any other name says nothing."""
 

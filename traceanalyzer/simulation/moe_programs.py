@@ -114,7 +114,8 @@ def target_forward(layers: int, growth: Growth | None, *, parallel: bool) -> lis
     """The target over its tokens, up to the gathered logits; decode when nothing grows."""
     works = [_work(("small", kernel_names.GATHER, 3.0))]
     for layer in range(layers):
-        works += _layer((*_ATTENTION, *(_EXPERTS if layer else _DENSE_MLP)), growth, layers)
+        own = _layer((*_ATTENTION, *(_EXPERTS if layer else _DENSE_MLP)), growth, layers)
+        works += [replace(work, layer=layer) for work in own]
     works += [_work(part) for part in _LOGITS]
     return works if parallel else [work for work in works if not work.collective]
 

@@ -32,11 +32,21 @@ _UNSIGNED: Final = frozenset(
 
 
 def write_nsys_sqlite(
-    recording: Recording, path: str | Path, flavour: Flavour = NSYS_2022_4
+    recording: Recording,
+    path: str | Path,
+    flavour: Flavour = NSYS_2022_4,
+    *,
+    page_bytes: int | None = None,
 ) -> None:
     """Write what `nsys export --type sqlite` writes; a file already there is replaced.
 
     Tables without rows are left out, as a lazy export does.
+
+    Args:
+        recording: What to write.
+        path: The file.
+        flavour: Whose schema.
+        page_bytes: SQLite's page size, a power of two from 512; small ones make small files.
 
     Raises:
         InputError: The recording breaks its own rules or does not fit the flavour.
@@ -45,6 +55,8 @@ def write_nsys_sqlite(
     target = Path(path)
     target.unlink(missing_ok=True)
     connection = sqlite3.connect(target)
+    if page_bytes is not None:
+        connection.execute(f"PRAGMA page_size = {page_bytes:d}")
     try:
         with connection:
             for table, table_rows in rows.tables():

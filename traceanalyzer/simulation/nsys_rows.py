@@ -84,7 +84,9 @@ class NsysRows:
                 ("TARGET_INFO_CUDA_NULL_STREAM", self._null_streams()),
                 ("TARGET_INFO_CUDA_CONTEXT_INFO", self._contexts()),
                 ("TARGET_INFO_CUDA_STREAM", self._streams()),
+                ("TARGET_INFO_SYSTEM_ENV", self._environment()),
                 ("DIAGNOSTIC_EVENT", self._diagnostics()),
+                ("PROFILER_OVERHEAD", self._overheads()),
                 ("NVTX_EVENTS", self._nvtx()),
                 ("CUPTI_ACTIVITY_KIND_RUNTIME", self._calls()),
                 ("CUPTI_ACTIVITY_KIND_KERNEL", self._kernels()),
@@ -126,7 +128,7 @@ class NsysRows:
             yield {
                 "globalPid": _global_pid(process),
                 "pid": process.process_id,
-                "name": process.name,
+                "name": self._recording.program or process.name,
             }
 
     def _threads(self) -> Iterator[Row]:
@@ -215,6 +217,33 @@ class NsysRows:
                 "severity": row.severity,
                 "text": row.text,
                 "globalPid": None if row.process is None else _global_pid(row.process),
+            }
+
+    def _environment(self) -> Iterator[Row]:
+        """The environment in one value, as real exports have it: assignments parted by NUL."""
+        block = "\0".join(f"{name}={value}" for name, value in self._recording.environment.items())
+        host = self._recording.host
+        for name, number, value in (
+            ("DeviceEnvironment", 610, block or None),
+            ("Hostname", 619, host),
+        ):
+            if value is not None:
+                yield {
+                    "globalVid": VIRTUAL_MACHINE,
+                    "devStateName": "Local (CLI)",
+                    "name": name,
+                    "nameEnum": number,
+                    "value": value,
+                }
+
+    def _overheads(self) -> Iterator[Row]:
+        for row in sorted(self._recording.overheads, key=lambda row: row.start_ns):
+            yield {
+                "start": row.start_ns,
+                "end": row.end_ns,
+                "globalTid": _global_tid(row.thread),
+                "nameId": self._string(row.name),
+                "returnValue": 0,
             }
 
     def _nvtx(self) -> Iterator[Row]:

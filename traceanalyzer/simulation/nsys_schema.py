@@ -1,8 +1,8 @@
 """Tables and columns of two Nsight Systems SQLite exports, as their own exporters declare them.
 
 `2022.4` is what `nsys export` 2022.4.2 writes; `2025.5` adds what real files of 2024.6, 2025.1 and
-2026.2 and the documented schema 3.24 hold. Environment tables are left out for good: real ones
-carry secrets.
+2026.2 and the documented schema 3.24 hold. The table of the environment is written only where a
+recording makes one up: real ones carry secrets.
 """
 
 from __future__ import annotations
@@ -76,6 +76,13 @@ _COMMON: Final = {
         "streamId INTEGER NOT NULL, hwId INTEGER NOT NULL, vmId INTEGER NOT NULL, "
         "processId INTEGER NOT NULL, contextId INTEGER NOT NULL, priority INTEGER NOT NULL, "
         "flag INTEGER NOT NULL"
+    ),
+    "TARGET_INFO_SYSTEM_ENV": (
+        "globalVid INTEGER NOT NULL, devStateName TEXT NOT NULL, name TEXT NOT NULL, "
+        "nameEnum INTEGER NOT NULL, value TEXT NOT NULL"
+    ),
+    "PROFILER_OVERHEAD": (
+        f"{_SPAN}, globalTid INTEGER, nameId INTEGER NOT NULL, returnValue INTEGER NOT NULL"
     ),
     "CUPTI_ACTIVITY_KIND_RUNTIME": (
         f"{_SPAN}, eventClass INTEGER NOT NULL, globalTid INTEGER, correlationId INTEGER, "

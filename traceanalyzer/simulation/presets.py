@@ -42,9 +42,33 @@ def seed_sweep_linear() -> Eagle3Settings:
     return replace(sweep, verify_ms=sweep.decode_ms - token_ms, verify_token_ms=token_ms)
 
 
+def tiny() -> Eagle3Settings:
+    """One rank, five cycles of a few kernels, and none of the hard cases: nothing is wrong."""
+    return replace(
+        Eagle3Settings.small(),
+        ranks=1,
+        cycles=5,
+        draft_tokens=2,
+        verified_tokens=3,
+        layers=1,
+        lag_cycles=0,
+        warm_up_cycles=0,
+        prefill_every=0,
+        straddle_every=0,
+        orphan_kernels=0,
+        other_kernels=0,
+        scheduler_ranges=False,
+        sample_ranges=False,
+        requests=False,
+        offload_thread=False,
+        result_stream=False,
+    )
+
+
 PRESETS: Final[Mapping[str, Callable[[], Eagle3Settings]]] = {
     "server": Eagle3Settings,
     "small": Eagle3Settings.small,
+    "tiny": tiny,
     "seed": Eagle3Settings.seed_case,
     "seed-baseline": seed_baseline,
     "seed-synchronised": seed_synchronised,

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 def target_forward(layers: int, attention: KernelName, *, parallel: bool) -> list[Work]:
     """The target model over its tokens, up to the logits."""
     works = [Work(names.GATHER, 3)]
-    for _layer in range(layers):
-        works += _layer_works(attention, parallel=parallel)
+    for layer in range(layers):
+        works += _layer_works(attention, layer, parallel=parallel)
     return [*works, Work(names.LM_HEAD_GEMM, 60)]
 
 
@@ -31,14 +31,14 @@ def draft_forwards(count: int, *, parallel: bool) -> list[Work]:
     """`count` forwards of the one-layer draft model, each with its own logits and top-k."""
     works = []
     for step in range(count):
-        layer = _layer_works(names.DECODE_ATTENTION, parallel=parallel)[:-1]
+        layer = _layer_works(names.DECODE_ATTENTION, 0, parallel=parallel)[:-1]
         works += [replace(work, step=step) for work in (*layer, *_draft_head())]
     return works
 
 
 def draft_extend_forward(*, parallel: bool) -> list[Work]:
     """The draft model over the accepted tokens."""
-    layer = _layer_works(names.VERIFY_ATTENTION, parallel=parallel)[:-1]
+    layer = _layer_works(names.VERIFY_ATTENTION, 0, parallel=parallel)[:-1]
     return [*layer, *_draft_head()]
 
 
@@ -46,7 +46,7 @@ def _draft_head() -> tuple[Work, ...]:
     return (Work(names.LM_HEAD_GEMM, 30), Work(names.TOP_K, 8))
 
 
-def _layer_works(attention: KernelName, *, parallel: bool) -> list[Work]:
+def _layer_works(attention: KernelName, layer: int, *, parallel: bool) -> list[Work]:
     works = [
         Work(names.ADD_NORM, 3),
         Work(names.QKV_GEMM, 12),
@@ -60,7 +60,7 @@ def _layer_works(attention: KernelName, *, parallel: bool) -> list[Work]:
         Work(names.DOWN_GEMM, 22),
         Work(names.NCCL_ALL_REDUCE, 10, collective=True, overlaps=True),
     ]
-    return works if parallel else [work for work in works if not work.collective]
+    return [replace(work, layer=layer) for work in works if parallel or not work.collective]
 
 
 def sampling(*, verifies: bool) -> list[Work]:

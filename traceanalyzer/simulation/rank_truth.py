@@ -77,10 +77,15 @@ def _borders(ops: Iterable[Op]) -> list[tuple[int, int]]:
     """First kernel or graph row of each target forward: (start, iteration), by time."""
     first: dict[int, int] = {}
     for op in ops:
-        if op.phase in TARGET_FORWARDS and op.kind in ("kernel", "graph"):
+        if _opens_cycle(op.phase) and op.kind in ("kernel", "graph"):
             assert op.iteration is not None
             first[op.iteration] = min(op.start_ns, first.get(op.iteration, op.start_ns))
     return sorted((start_ns, number) for number, start_ns in first.items())
+
+
+def _opens_cycle(phase: str) -> bool:
+    members = phase.removeprefix("fused(").removesuffix(")").split(", ")
+    return any(member in TARGET_FORWARDS for member in members)
 
 
 def _cycles(

@@ -20,6 +20,7 @@ Method = Literal[
     "launch in range",
     "graph launch in range",
     "whole-graph row",
+    "capture-time range",
     "launched outside ranges",
     "no launch row",
 ]
@@ -27,7 +28,7 @@ Method = Literal[
 OTHER: Final = "other"
 UNATTRIBUTED: Final = "unattributed"
 TARGET_FORWARDS: Final = ("verify", "decode")
-"""Phases whose first kernel or graph row opens a cycle."""
+"""Phases whose first kernel or graph row opens a cycle, as does that of a fused phase of one."""
 
 HTOD, DTOH, DTOD = 1, 2, 8
 """CUPTI copy kinds."""
@@ -129,6 +130,7 @@ class Op:
         method: How the phase can be known from the file's own rows; "outside ranges" means those
             that have a phase.
         step: Draft forward (0-based) inside the draft phase, None elsewhere.
+        layer: Layer (0-based) of the target or the draft model, None outside of any.
         wait_ns: Time a collective spent waiting for its last rank; None for other work.
     """
 
@@ -149,6 +151,7 @@ class Op:
     graph_node_id: int | None = None
     graph_id: int | None = None
     graph_exec_id: int | None = None
+    layer: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +198,16 @@ class Diagnostic:
 
 
 @dataclass(frozen=True, slots=True)
+class Overhead:
+    """Time that the recorder took from a thread."""
+
+    thread: Thread
+    start_ns: int
+    end_ns: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Iteration:
     """What the scheduler's iteration `number` did, the same on every rank.
 
@@ -225,13 +238,17 @@ class Iteration:
 class Recording:
     """All rows of one session, in the order they happened on each thread.
 
+    `environment`, `host` and `program` (its path, instead of the processes' own names) are what
+    real recorders keep of a server;
     `undisturbed_period_ns` is the mean period of the same server without the synchronising calls
-    that this one makes around its phases; None when it makes none.
+    that this one makes around its phases; None when it makes none. `undisturbed` is the same
+    server without what recording nodes costs it; None when that costs nothing.
     """
 
     description: str
     gpu: Gpu = H200
     undisturbed_period_ns: float | None = None
+    undisturbed: Recording | None = None
     start_utc_ns: int = 1_767_225_600_000_000_000
     processes: list[Process] = field(default_factory=list)
     threads: list[Thread] = field(default_factory=list)
@@ -244,6 +261,10 @@ class Recording:
     graph_nodes: list[GraphNode] = field(default_factory=list)
     syncs: list[Sync] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
+    overheads: list[Overhead] = field(default_factory=list)
+    environment: dict[str, str] = field(default_factory=dict)
+    host: str | None = None
+    program: str | None = None
     iterations: list[Iteration] = field(default_factory=list)
 
     def thread(self, process: Process, thread_id: int, name: str) -> Thread:

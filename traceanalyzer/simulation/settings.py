@@ -34,6 +34,10 @@ class Eagle3Settings:
         detail_cycles: In graph mode, so many of the complete cycles are written node by node all
             the same, as if a recording of them had been put into the file.
         detail_ranks: On how many ranks, from the first.
+        node_overhead_us: By how much recording a node slows its replay.
+        node_overhead_inside_share: The part of that which lengthens the node's kernel; the rest
+            lengthens the gap after it.
+        replay_overhead_us: By how much recording nodes delays each replay besides.
         lag_cycles: How many iterations the CPU runs ahead; 0 waits for its own results.
         warm_up_cycles: Slow iterations at the start.
         prefill_every: A prefill falls in after every so many iterations; 0 never. One is always
@@ -57,6 +61,8 @@ class Eagle3Settings:
         jitter_share: Spread of kernel lengths from cycle to cycle.
         cycle_jitter_share: Spread of whole forwards from cycle to cycle.
         slow_rank_share: How much longer the last rank's kernels take.
+        late_launch_ms: Host work by which the last rank begins each phase later.
+        slow_link_share: How much longer the transfer of each forward's collective takes.
         exact: Whether mean windows of kept cycles and acceptance are what is asked for, as near as
             whole nanoseconds and requests allow, instead of by chance.
         synchronise: Whether a timer calls cudaDeviceSynchronize at the start and the end of each
@@ -74,6 +80,13 @@ class Eagle3Settings:
         result_stream: Whether results are copied on a stream of their own.
         backtraces: Whether each API call has a twin row of event class 67.
         capture_recorded: Whether graph construction is inside the recording.
+        precapture: Whether it is recorded although it came before the recording, at negative
+            times, as nsys does when told so.
+        inner_ranges: Whether draft steps and layers have ranges of their own while captured.
+        graph_clones: How often a captured graph is cloned before it is instantiated.
+        recapture_every: Every so many iterations all graphs are destroyed and captured anew, and
+            their ids are used again for other nodes; 0 never.
+        fused: Whether one graph holds target, sampling, draft extend and draft steps.
         one_visible_gpu: Whether every process sees its GPU as device 0.
         gpu_rows: Whether the trace holds GPU work and API calls at all.
         seed: Seed of every random choice.
@@ -92,6 +105,9 @@ class Eagle3Settings:
     prefill_replayed: bool = False
     detail_cycles: int = 0
     detail_ranks: int = 1
+    node_overhead_us: float = 0.0
+    node_overhead_inside_share: float = 0.0
+    replay_overhead_us: float = 0.0
     lag_cycles: int = 1
     warm_up_cycles: int = 3
     prefill_every: int = 16
@@ -114,6 +130,8 @@ class Eagle3Settings:
     jitter_share: float = 0.04
     cycle_jitter_share: float = 0.0
     slow_rank_share: float = 0.0
+    late_launch_ms: float = 0.0
+    slow_link_share: float = 0.0
     exact: bool = False
     synchronise: bool = False
     domain: str | None = "eagle"
@@ -128,6 +146,11 @@ class Eagle3Settings:
     result_stream: bool = True
     backtraces: bool = False
     capture_recorded: bool = True
+    precapture: bool = False
+    inner_ranges: bool = False
+    graph_clones: int = 0
+    recapture_every: int = 0
+    fused: bool = False
     one_visible_gpu: bool = False
     gpu_rows: bool = True
     seed: int = 1
@@ -146,6 +169,9 @@ class Eagle3Settings:
             ("cycle_jitter_share", 0, 0.5),
             ("detail_cycles", 0, 1 << 24),
             ("detail_ranks", 1, self.ranks),
+            ("node_overhead_us", 0, 1_000),
+            ("node_overhead_inside_share", 0, 1),
+            ("replay_overhead_us", 0, 1_000_000),
         ):
             value = getattr(self, name)
             if not low <= value <= high:
@@ -175,6 +201,11 @@ class Eagle3Settings:
     def server_ranks(self) -> int:
         """Ranks of the server, traced or not."""
         return max(self.tp_size, self.ranks)
+
+    @property
+    def slows_nodes(self) -> bool:
+        """Whether recording nodes slows their replays."""
+        return self.node_overhead_us > 0 or self.replay_overhead_us > 0
 
     @property
     def iterations_ahead(self) -> int:

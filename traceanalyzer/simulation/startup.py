@@ -40,7 +40,8 @@ def start_rank(recording: Recording, settings: Eagle3Settings, rank: int) -> Ran
     recording.processes.append(process)
     main = recording.thread(process, process.process_id, f"scheduler_TP{rank}")
     offload = recording.thread(process, process.process_id + 3, "kv_offload")
-    first_ns = 12_000_000 if settings.capture_recorded else -3_000_000_000
+    inside = settings.capture_recorded and not settings.precapture
+    first_ns = 12_000_000 if inside else -3_000_000_000
     for place, name in enumerate(("NCCL", settings.domain)):
         if name is not None:
             recording.domains.append(Domain(main, first_ns + 50_000 * place, name))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from traceanalyzer.simulation.bucket_truth import acceptance_truths, bucket_truths
 from traceanalyzer.simulation.rank_truth import rank_truth
 from traceanalyzer.simulation.recording import SYNC_CONTEXT
-from traceanalyzer.simulation.truth_tables import SynchronisationTruth
+from traceanalyzer.simulation.truth_tables import SynchronisationTruth, UndisturbedTruth
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 class Truth:
     """What a right analysis of a simulated trace finds.
 
-    `acceptance` holds every request-cycle that has an accept mark, by k.
+    `acceptance` holds every request-cycle that has an accept mark, by k; `undisturbed` is empty
+    where recording nodes costs nothing.
     """
 
     description: str
@@ -34,6 +35,7 @@ class Truth:
     buckets: tuple[BucketTruth, ...]
     acceptance: tuple[AcceptanceTruth, ...]
     synchronisation: SynchronisationTruth | None
+    undisturbed: tuple[UndisturbedTruth, ...] = ()
 
     def as_json(self, *, ops: bool = False, cycles: bool = True) -> dict[str, Any]:
         """Totals as JSON values, with each cycle and, when asked, the truth of every op."""
@@ -44,6 +46,8 @@ class Truth:
                 del rank["ops"]
             if not cycles:
                 rank["cycles"] = dict(Counter(row["status"] for row in rank["cycles"]))
+        if not self.undisturbed:
+            del content["undisturbed"]
         return {"simulated": True, **content}
 
 
@@ -68,6 +72,25 @@ def truth_of(recording: Recording) -> Truth:
         buckets,
         tuple(acceptance_truths(recording.iterations)) if recording.marks else (),
         _synchronisation(recording, buckets),
+        _undisturbed(recording.undisturbed, buckets),
+    )
+
+
+def _undisturbed(
+    twin: Recording | None, buckets: Sequence[BucketTruth]
+) -> tuple[UndisturbedTruth, ...]:
+    if twin is None:
+        return ()
+    known = {(row.kind, row.batch_size): row.windows_ns for row in truth_of(twin).buckets}
+    return tuple(
+        UndisturbedTruth(
+            row.kind,
+            row.batch_size,
+            windows,
+            {name: row.windows_ns[name] / ns - 1 for name, ns in windows.items() if ns},
+        )
+        for row in buckets
+        if (windows := known.get((row.kind, row.batch_size))) is not None
     )
 
 

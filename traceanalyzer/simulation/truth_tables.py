@@ -133,6 +133,21 @@ class BucketTruth:
 
 
 @dataclass(frozen=True, slots=True)
+class UndisturbedTruth:
+    """Kept cycles of one shape, had recording nodes cost nothing.
+
+    Attributes:
+        windows_ns: Mean window of each phase.
+        slower_share: By phase, how much longer its mean window really is.
+    """
+
+    kind: str
+    batch_size: int
+    windows_ns: dict[str, float]
+    slower_share: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
 class SynchronisationTruth:
     """What synchronising calls around the phases do.
 

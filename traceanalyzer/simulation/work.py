@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.simulation.machine import COMMUNICATION, COMPUTE
 
@@ -21,13 +21,18 @@ EXPOSED_SHARE = 0.6
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A kernel to run: on the compute stream, or beside it when it `overlaps`."""
+    """A kernel to run: on the compute stream, or beside it when it `overlaps`.
+
+    `phase` is set in a graph that holds several phases.
+    """
 
     kernel: KernelName
     duration_ns: int
     collective: bool = False
     overlaps: bool = False
     step: int | None = None
+    layer: int | None = None
+    phase: str | None = None
 
     @property
     def stream_id(self) -> int:
@@ -47,11 +52,31 @@ def graph_ns(works: Sequence[Work]) -> float:
 
 
 class CapturedGraph(NamedTuple):
-    """A graph as one rank instantiated it; `node_ids` are those its replays carry."""
+    """A graph as one rank instantiated it.
+
+    `node_ids` are those its replays carry; `told`: ranges tell what its nodes were captured in.
+    """
 
     graph_id: int
     exec_id: int
     node_ids: tuple[int, ...]
+    told: bool = False
+
+
+class NodeCost(NamedTuple):
+    """What recording nodes costs: in each kernel, in the gap after it, and before each replay."""
+
+    inside_ns: int = 0
+    between_ns: int = 0
+    replay_ns: int = 0
+
+    @property
+    def node_ns(self) -> int:
+        """What it costs each node."""
+        return self.inside_ns + self.between_ns
+
+
+UNDISTURBED: Final = NodeCost()
 
 
 class Slot(NamedTuple):

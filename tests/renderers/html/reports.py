@@ -55,6 +55,8 @@ _FOREIGN = frozenset(
         "consequence",
         "kernel_class",
         "longest_kernel",
+        "kernel",
+        "cycle_phases",
         "cause",
         "kind",
         "graph",

@@ -84,7 +84,7 @@ def column(page: Page, number: int) -> list[str]:
 
 
 def test_every_chart_is_drawn(page: Page) -> None:
-    assert draw_all(page) == 9
+    assert draw_all(page) == 11
     bars = page.locator("#plot-waterfall .bars path")
     assert bars.count() == len(seed_report().buckets[0].phases) + 1
     texts = page.locator("#plot-waterfall .bartext").all_text_contents()
@@ -133,6 +133,47 @@ def test_the_kernel_table_filters_and_copies_what_it_shows(page: Page) -> None:
     field.fill("")
 
 
+def names_column(page: Page, number: int) -> list[str]:
+    """The cells of a column of the table of kernels by name that are shown."""
+    cells = page.locator(f"#kernel-names-table tbody tr:visible td:nth-child({number})")
+    return cells.all_text_contents()
+
+
+def test_kernels_by_name_sort_filter_and_copy_whole(page: Page) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    kernels = seed_report().kernels
+    head = page.locator("#kernel-names-table th", has_text="busy ms")
+    head.locator("button").click()
+    longest = sorted(kernels, key=lambda each: -each.busy_ns)
+    assert names_column(page, 4) == [f"{each.busy_ns / 1e6:,.3f}" for each in longest]
+    field = page.locator("[data-filters=kernel-names-table]")
+    field.fill("VERIFY gemm")
+    wanted = [
+        each
+        for each in longest
+        if each.phase == "verify" and "gemm" in f"{each.kernel} {each.kernel_class}".lower()
+    ]
+    assert names_column(page, 6) == [each.kernel for each in wanted]
+    page.locator("[data-copies=kernel-names-table]").click()
+    page.locator("#kernel-names-table-status", has_text=f"{len(wanted)} rows copied").wait_for()
+    _, *rows = csv.reader(io.StringIO(page.evaluate(_CLIPBOARD)))
+    copied = [(row[1], int(row[2]), float(row[3]), float(row[4]), row[5]) for row in rows]
+    assert copied == [
+        (each.kernel_class, each.ops, each.busy_ns / 1e6, each.share, each.kernel)
+        for each in wanted
+    ]
+    assert len(copied) > 1
+    field.fill("")
+
+
+def test_cells_of_the_heatmap_and_points_are_drawn(page: Page) -> None:
+    draw_all(page)
+    rows = seed_report().cycle_rows
+    points = page.locator("#plot-each_cycle .scatterlayer .point")
+    assert points.count() == 2 * sum(row.rank == rows[0].rank for row in rows)
+    assert page.locator("#plot-rank_cycles .heatmaplayer image").count() == 1
+
+
 def test_dark_mode_reaches_the_charts(page: Page) -> None:
     draw_all(page)
     tick = page.locator("#plot-waterfall .ytick text").first
@@ -170,13 +211,13 @@ def test_charts_fit_the_paper_while_it_is_printed(page: Page) -> None:
 
 def test_it_prints_its_charts(browser: BrowserContext, files: dict[str, Path]) -> None:
     page = opened(browser, files["seed"], READY).page
-    assert page.locator(".plot[data-drawn]").count() < 9, "those below are not drawn yet"
+    assert page.locator(".plot[data-drawn]").count() < 11, "those below are not drawn yet"
     printed = page.pdf(format="A4")
     assert 4 <= len(re.findall(rb"/Type /Page\b", printed)) <= 12
     streams = re.findall(rb"stream\r?\n(.*?)\r?\nendstream", printed, re.DOTALL)
     strokes = sum(len(re.findall(rb"\bf\*?\n", inflated(each))) for each in streams)
     assert strokes > 300, "bars, boxes and letters are painted"
-    assert page.locator(".plot[data-drawn]").count() == 9
+    assert page.locator(".plot[data-drawn]").count() == 11
     page.close()
 
 

@@ -78,7 +78,15 @@ def test_what_a_report_lacks_is_absent(seed: Report) -> None:
     report = made.report(made.decode_bucket(10.0))
     found = sections(Page(render_report_page(report)))
     assert "cycle" in found
-    assert not {"acceptance", "break-even", "growth", "ranks", "kernels", "actions"} & set(found)
+    assert not {
+        "acceptance",
+        "break-even",
+        "growth",
+        "ranks",
+        "kernels",
+        "actions",
+        "kernel-names",
+    } & set(found)
 
 
 def test_a_failed_check_stands_above_all_figures(seed: Report) -> None:
@@ -130,6 +138,45 @@ def test_the_kernel_table_copies_what_the_report_holds(seed: Report, page: Page)
         for phase in seed.buckets[0].phases
         for each in phase.classes
     ]
+
+
+def test_kernels_by_name_copy_what_the_report_holds(seed: Report, page: Page) -> None:
+    rows = page.by_id("kernel-names-table").all("tbody")[0].all("tr")
+    found = []
+    for row in rows:
+        phase, kernel_class, *figures, kernel = row.all("td")
+        values = [float(str(each.attributes["data-value"])) for each in figures]
+        found.append((phase.text, kernel_class.text, *values, kernel.text))
+    assert found == [
+        (
+            each.phase,
+            each.kernel_class,
+            each.ops,
+            each.busy_ns / 1e6,
+            each.share,
+            safe(each.kernel or ""),
+        )
+        for each in seed.kernels
+    ]
+    assert len(found) > 12
+
+
+def test_the_slowest_cycles_are_those_of_the_report(seed: Report, page: Page) -> None:
+    rows = page.rows(page.by_id("slowest"))
+    periods: dict[int, int] = {}
+    for row in seed.cycle_rows:
+        periods[row.cycle] = max(periods.get(row.cycle, 0), row.period_ns)
+    slowest = sorted(periods.values(), reverse=True)[: len(rows)]
+    assert [row[5] for row in rows] == [f"{ns / 1e6:.2f}" for ns in slowest]
+    assert len(rows) == 10
+    numbers = {row.number for row in seed.cycle_rows if row.period_ns in slowest}
+    assert {row[0] for row in rows} == {str(number) for number in numbers}
+
+
+def test_that_cycles_are_left_out_is_said(seed: Report) -> None:
+    found = Page(render_report_page(replace(seed, cycle_rows_of=123_456)))
+    for id_ in ("each-cycle", "rank-cycles", "slowest"):
+        assert "of 123,456 cycles" in found.by_id(id_).text
 
 
 def test_every_chart_travels_with_its_drawing_and_its_table(seed: Report, page: Page) -> None:
@@ -192,8 +239,9 @@ def test_no_name_becomes_markup(
     hostile = HOSTILE[place]
     found = Page(render_report_page(renamed(seed, lambda _: hostile)))
     assert found.root.skeleton() == harmless.root.skeleton()
-    kernels = found.by_id("kernels-table").all("bdi")
-    assert {each.text for each in kernels} == {safe(hostile)}, "shown whole and literally"
+    for table in ("kernels-table", "kernel-names-table"):
+        kernels = found.by_id(table).all("bdi")
+        assert {each.text for each in kernels} == {safe(hostile)}, "shown whole and literally"
 
 
 def test_nothing_of_ours_is_unprintable(data: bytes) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,6 +26,20 @@ def _own_surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
 
 def pytest_configure() -> None:
     required_markers()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Run tests that need nsys one at a time, also with several workers.
+
+    Nsight Systems 2022.4 sometimes dies at its start (`sem_open`) while another session ends.
+    """
+    if "needs_nsys" not in _markers(item):
+        return (yield)
+    lock = Path(tempfile.gettempdir()) / f"traceanalyzer-nsys-{os.getuid()}.lock"
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        return (yield)
 
 
 def _markers(item: pytest.Item) -> set[str]:

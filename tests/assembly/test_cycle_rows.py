@@ -15,7 +15,7 @@ from tests.harness import SAMPLE_TRACES
 from tests.measured import Measured
 from tests.reference import Reference
 from tests.strategies import MEANINGS, examples, gpu_traces
-from traceanalyzer import analyze, load, pipeline
+from traceanalyzer import analyze, load
 from traceanalyzer.analyses.buckets import cycle_buckets
 from traceanalyzer.analyses.gaps import CAUSES
 from traceanalyzer.assembly.cycle_rows import (
@@ -182,7 +182,7 @@ def whole(trace: Trace) -> Report:
 def test_above_the_limit_whole_cycles_are_left_out(
     trace: Trace, whole: Report, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pipeline, "listed_cycles", partial(listed_cycles, limit=100))
+    monkeypatch.setattr(on_gpu, "listed_cycles", partial(listed_cycles, limit=100))
     report = analyze(trace)
     ranks, cycles = len(report.ranks), {row.cycle for row in report.cycle_rows}
     assert len(cycles) == 100 // ranks

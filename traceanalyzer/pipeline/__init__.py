@@ -1,6 +1,6 @@
 """From a Trace to a Report: the readable list of steps.
 
-`on_gpu` and `on_host` measure, each in its own time base; `analyze` puts what they found together,
+`gpu` and `host` measure, each in its own time base; `analyze` puts what they found together,
 says what is wrong with the recording, and judges.
 """
 
@@ -16,8 +16,8 @@ from traceanalyzer.assembly.ranks import capture_of
 from traceanalyzer.diagnosis.case import Case
 from traceanalyzer.diagnosis.registry import diagnose, trust_checks
 from traceanalyzer.phases.rules import Rules
-from traceanalyzer.pipeline.on_gpu import on_gpu
-from traceanalyzer.pipeline.on_host import on_host
+from traceanalyzer.pipeline.gpu import on_gpu
+from traceanalyzer.pipeline.host import on_host
 from traceanalyzer.progress import Progress, silent
 from traceanalyzer.report import Clock, Report, Tool
 from traceanalyzer.verdict.judgement import judged

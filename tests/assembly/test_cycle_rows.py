@@ -182,7 +182,8 @@ def whole(trace: Trace) -> Report:
 def test_above_the_limit_whole_cycles_are_left_out(
     trace: Trace, whole: Report, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(on_gpu, "listed_cycles", partial(listed_cycles, limit=100))
+    limited = partial(listed_cycles, limit=100)
+    monkeypatch.setattr("traceanalyzer.pipeline.gpu.listed_cycles", limited)
     report = analyze(trace)
     ranks, cycles = len(report.ranks), {row.cycle for row in report.cycle_rows}
     assert len(cycles) == 100 // ranks

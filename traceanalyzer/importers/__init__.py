@@ -20,6 +20,7 @@ from traceanalyzer.importers import (
     nsys_parquet,
     nsys_report,
     nsys_sqlite,
+    saved_trace,
     torch_profiler,
 )
 from traceanalyzer.importers.ranks import rank_in
@@ -41,7 +42,7 @@ class _Format(Protocol):
     def read(self, path: Path, progress: Progress) -> Trace: ...
 
 
-_FORMATS: tuple[_Format, ...] = (nsys_sqlite, nsys_parquet, torch_profiler)
+_FORMATS: tuple[_Format, ...] = (nsys_sqlite, nsys_parquet, torch_profiler, saved_trace)
 
 
 def load(
@@ -90,7 +91,8 @@ def _files_of(path: Path) -> list[Path]:
             "the folder holds no trace",
             where=path,
             next_step="Expected nsys reports (.nsys-rep), their SQLite or parquet exports, "
-            "or torch.profiler traces (.json, .json.gz).",
+            "torch.profiler traces (.json, .json.gz), or what `traceanalyzer export --to parquet` "
+            "wrote.",
         )
     return found
 
@@ -151,9 +153,12 @@ def _read(path: Path, nsys: str | None, progress: Progress) -> Trace:
             "the file is empty" if is_empty else "the format is not known",
             where=path,
             next_step="Expected an nsys report (.nsys-rep), its SQLite or parquet export, "
-            "or a torch.profiler trace (.json, .json.gz).",
+            "a torch.profiler trace (.json, .json.gz), or what `traceanalyzer export --to parquet` "
+            "wrote.",
         )
     trace = format_.read(export, progress)
+    if format_ is saved_trace:  # which names the files that it was once read from
+        return trace
     return replace(trace, files=trace.files.with_columns(path=pl.lit(_printable(path))))
 
 

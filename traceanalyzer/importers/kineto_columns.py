@@ -34,7 +34,9 @@ _OP_CATEGORIES: Final = {
     "gpu_memset": "memset",
     "Memset": "memset",
 }
-_LAUNCH, _ANNOTATION, _SYNC, _CPU_OP, _OPERATOR, _WINDOW = range(len(OP_KINDS), len(OP_KINDS) + 6)
+_LAUNCH, _ANNOTATION, _SYNC, _CPU_OP, _OPERATOR, _WINDOW, _OVERHEAD = range(
+    len(OP_KINDS), len(OP_KINDS) + 7
+)
 _ROLES: Final[Mapping[str | None, int]] = {
     **{category: OP_KINDS.index(kind) for category, kind in _OP_CATEGORIES.items()},
     **dict.fromkeys(("cuda_runtime", "cuda_driver", "Runtime"), _LAUNCH),
@@ -43,6 +45,7 @@ _ROLES: Final[Mapping[str | None, int]] = {
     "cpu_op": _CPU_OP,
     "Operator": _OPERATOR,
     "Trace": _WINDOW,
+    "overhead": _OVERHEAD,
 }
 _CPU_ROLES: Final = (_LAUNCH, _ANNOTATION, _CPU_OP, _OPERATOR)
 WANTED: Final = frozenset(category for category in _ROLES if category is not None)
@@ -130,6 +133,7 @@ class KinetoColumns:
         rows.add_launches()
         rows.add_ranges()
         rows.add_syncs()
+        rows.add_overheads()
 
     def append(self, table: str, **columns: npt.NDArray[Any]) -> None:
         """Add rows to a table, by columns of one length."""
@@ -202,7 +206,7 @@ class _Rows:
         self._duration_ns = piece.duration_ns
         self._end_ns = piece.start_ns + np.maximum(piece.duration_ns, 0)
         # Names and threads are numbered in the order of the file, wherever pieces were cut.
-        rows, named = self._of(roles <= _ANNOTATION)
+        rows, named = self._of((roles <= _ANNOTATION) | (roles == _OVERHEAD))
         self._name = np.zeros(len(roles), dtype=np.int32)
         self._name[rows] = [columns.names[span.name] for span in named]
         rows, callers = self._of((roles == _LAUNCH) | (roles == _ANNOTATION))
@@ -275,6 +279,15 @@ class _Rows:
             device_id=ids([-1 if device is None else device for device in devices]),
             stream_id=ids([-1 if stream is None else stream for stream in streams]),
             correlation_id=ids([sync.args.correlation for sync in syncs]),
+        )
+
+    def add_overheads(self) -> None:
+        rows, _ = self._of(self._roles == _OVERHEAD)
+        self._columns.append(
+            "overheads",
+            start_ns=self._start_ns[rows],
+            end_ns=self._end_ns[rows],
+            name=self._name[rows],
         )
 
     def _note_missing_durations(self, rows: npt.NDArray[np.intp]) -> None:

@@ -35,6 +35,7 @@ EXPORT_AGAIN: Final = (
 HEAD_BYTES = 1 << 16
 _LARGEST_OPENING: Final = 16 << 20
 _LARGEST_EVENT_BYTES: Final = 64 << 20
+_LARGEST_METADATA: Final = 64 << 20
 _BETWEEN_EVENTS: Final = re.compile(rb"\s*(?:,\s*)?")
 _FIRST_KEY: Final = re.compile(rb'\{\s*"[^"\\]*"')
 _UNREADABLE: Final = (msgspec.MsgspecError, ValueError, RecursionError)
@@ -327,11 +328,15 @@ class KinetoReader:
 
     def _read_rest(self, rest: bytes) -> None:
         """Read what follows the event list: more metadata, or nothing."""
-        parts = [rest]
+        parts, size = [rest], len(rest)
         while more := self._text.read(PIECE_BYTES):
-            parts.append(more)
+            size += len(more)
+            if size <= _LARGEST_METADATA:
+                parts.append(more)
         rest = b"".join(parts)
-        if self._is_object:
+        if size > _LARGEST_METADATA:
+            self.notes["metadata after the event list is too long and was left out"] += 1
+        elif self._is_object:
             self._read_metadata(b'{"traceEvents":[]' + rest)
         elif rest.strip():
             self.notes["text after the event list was not read"] += 1

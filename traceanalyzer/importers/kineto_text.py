@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.errors import InputError
+from traceanalyzer.importers.expansion import UNPACKS_TO_TOO_MUCH, is_too_much
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,8 +34,8 @@ _BARE_EVENT: Final = re.compile(rb'\[\s*\{.*"ph"\s*:\s*"', re.DOTALL)
 class TraceText:
     """The decompressed bytes of a trace file, without a byte order mark.
 
-    A gzip stream that breaks off, or is damaged, ends there: what came before is handed out and
-    `damage` says so.
+    A gzip stream that breaks off, is damaged, or unpacks to far more than a trace does, ends
+    there: what came before is handed out and `damage` says so.
 
     Args:
         path: A plain or gzip file; gzip is recognised by its content.
@@ -55,6 +56,7 @@ class TraceText:
         self._is_gzip = head == GZIP_MAGIC
         self._inflater = zlib.decompressobj(wbits=31) if self._is_gzip else None
         self._compressed = b""
+        self._inflated_bytes = 0
         self._at_start = True
         self.damage: str | None = None
 
@@ -102,6 +104,9 @@ class TraceText:
                 self._stop("the compressed data breaks off")
             parts.append(part)
             count -= len(part)
+            self._inflated_bytes += len(part)
+            if is_too_much(self._file.tell() - len(self._compressed), self._inflated_bytes):
+                self._stop(UNPACKS_TO_TOO_MUCH)
         return b"".join(parts)
 
     def _refilled(self) -> bool:

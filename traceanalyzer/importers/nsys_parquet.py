@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from traceanalyzer.errors import InputError
+from traceanalyzer.importers.expansion import check_rows
 from traceanalyzer.importers.nsys_tables import TEXT_COLUMNS, read_trace
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class _Folder:
             return frozenset()
         try:
             with file.open("rb") as opened:  # as a path, brackets in it would be a glob
+                check_rows(file, opened)
                 return frozenset(pl.read_parquet_schema(opened))
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
             raise _damaged(file, error) from None

@@ -1,6 +1,7 @@
 """SQLite exports of Nsight Systems, from before the metadata table (2019) to schema 3.28.
 
-The file is only ever read: opened read-only, its views are not tables, extensions stay off.
+The file is only ever read: opened read-only, its views and virtual tables (which have no page of
+their own) are not tables, extensions stay off.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def read(path: Path, progress: Progress) -> Trace:
         InputError: The database is damaged, or is not an nsys export.
     """
     try:
-        _check_whole(path.resolve())
+        check_whole(path.resolve())
         with _Database(path) as source:
             if not source.columns("StringIds"):
                 raise InputError(
@@ -50,7 +51,7 @@ def read(path: Path, progress: Progress) -> Trace:
                 )
             return read_trace(source, progress)
     except (sqlite3.Error, UnicodeDecodeError) as error:
-        raise _damaged(path, error) from None
+        raise damaged(path, error) from None
 
 
 def is_export(path: Path) -> bool:
@@ -65,7 +66,7 @@ def is_export(path: Path) -> bool:
     return found is not None
 
 
-def _check_whole(path: Path) -> None:
+def check_whole(path: Path) -> None:
     """Refuse a database whose end is missing, or whose last write was cut off.
 
     SQLite reads a cut page as zeros, and an immutable reader ignores a journal to be rolled back:
@@ -77,13 +78,14 @@ def _check_whole(path: Path) -> None:
     pages = int.from_bytes(head[28:32], "big")
     stated = head[24:28] == head[92:96]  # the page count is valid (SQLite file format, 1.3.7)
     if stated and path.stat().st_size < pages * (65536 if page_size == 1 else page_size):
-        raise _damaged(path, ValueError("its end is missing"))
+        raise damaged(path, ValueError("its end is missing"))
     journal = path.with_name(path.name + "-journal")
     if journal.exists() and journal.stat().st_size:
-        raise _damaged(path, ValueError(f"{journal.name} beside it says that writing was cut off"))
+        raise damaged(path, ValueError(f"{journal.name} beside it says that writing was cut off"))
 
 
-def _damaged(path: Path, error: Exception) -> InputError:
+def damaged(path: Path, error: Exception) -> InputError:
+    """What is said of a database that cannot be read."""
     return InputError(
         f"the database cannot be read: {error}",
         where=path,
@@ -106,7 +108,9 @@ class _Database:
         self._findings: list[tuple[str, int]] = []
         self._columns: dict[str, frozenset[str]] = {}
         with closing(sqlite3.connect(self._uri, uri=True)) as database:
-            tables = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+            tables = database.execute(
+                "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0"
+            )
             for (table,) in tables.fetchall():
                 rows = database.execute(f"PRAGMA table_info({_quoted(table)})").fetchall()
                 self._columns[table] = frozenset(str(row[1]) for row in rows)
@@ -122,7 +126,7 @@ class _Database:
             connection = adbc_driver_manager.AdbcConnection(database)
             self._connection = self._opened.enter_context(connection)
         except adbc_driver_manager.Error as error:
-            raise _damaged(self.path, error) from None
+            raise damaged(self.path, error) from None
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -161,7 +165,7 @@ class _Database:
         except (adbc_driver_manager.Error, pl.exceptions.PolarsError) as error:
             if "Type mismatch" in str(error):
                 return None
-            raise _damaged(self.path, error) from None
+            raise damaged(self.path, error) from None
 
     def _query_guarded(self, table: str, wanted: Sequence[str], condition: str) -> pl.DataFrame:
         """The same rows with whatever is not an integer read as null, and counted."""
@@ -178,7 +182,7 @@ class _Database:
             self._findings.append((f"{table}: values that are not integers read as missing", count))
         frame = self._query(_select(table, wanted, condition, guarded=True))
         if frame is None:
-            raise _damaged(self.path, ValueError(f"table {table} mixes types"))
+            raise damaged(self.path, ValueError(f"table {table} mixes types"))
         return frame
 
 

@@ -13,6 +13,7 @@ import polars as pl
 
 from traceanalyzer import schema
 from traceanalyzer.importers.interning import Names
+from traceanalyzer.importers.people import without_homes
 from traceanalyzer.importers.ranks import rank_in
 from traceanalyzer.trace import Trace
 
@@ -28,6 +29,9 @@ TEXT_COLUMNS: Final = frozenset({"value", "text", "name"})
 _THREAD_BITS = 24  # globalTid = hardware 8 bits, VM 8, process 24, thread 24 (nsys User Guide)
 _THREAD_MASK = (1 << _THREAD_BITS) - 1
 _PROCESS_MASK = (1 << 24) - 1
+
+_LATEST_NS: Final = 1 << 62  # the difference of two times below it fits int64
+_LONGEST_NS: Final = 1 << 50  # 13 days: the sum of thousands of such rows fits int64
 
 _PUSH_POP, _START_END, _MARK, _DOMAIN_CREATE = (59, 70), (60, 71), 34, 75
 _API_EVENT_CLASSES = (0, 1)  # 67 is a second row a call, written with CUDA backtraces
@@ -51,6 +55,12 @@ _TABLES_OF_NOTE = (
     "CUPTI_ACTIVITY_KIND_KERNEL",
     "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
 )
+
+PROGRAM_FOLDERS: Final = r"^(?:/|[A-Za-z]:\\).*[/\\]"
+"""What stands before a program's name where a process is named by its path."""
+
+EMPTY_DOMAINS: Final = "NVTX domains were created, but no range or mark was recorded: "
+"""How the note begins that tells of domains whose events all got lost."""
 
 Keep = tuple[str, tuple[int, ...]]
 """A column and the values of it that are wanted."""
@@ -93,6 +103,8 @@ def read_trace(source: NsysSource, progress: Progress) -> Trace:
         assembly.read_ops,
         assembly.read_nvtx,
         assembly.read_syncs,
+        assembly.read_overheads,
+        assembly.read_graph_nodes,
     )
     for done, step in enumerate(steps):
         progress("reading tables", done / len(steps))
@@ -113,6 +125,9 @@ class _Assembly:
         self.ranges = pl.DataFrame()
         self.marks = pl.DataFrame()
         self.syncs = pl.DataFrame()
+        self.overheads = pl.DataFrame()
+        self.graph_nodes = pl.DataFrame()
+        self.unused_domains: list[str] = []
         self.dropped: list[tuple[str, int]] = []
 
     def read_strings(self) -> None:
@@ -207,6 +222,9 @@ class _Assembly:
             name=self._event_names(frame),
         )
         frame = self._with_domains(frame)
+        if not frame.filter(pl.col("eventType") != _DOMAIN_CREATE).height:
+            created = frame["name"].unique(maintain_order=True)
+            self.unused_domains = self.names.table()["text"].gather(created).to_list()
         is_range = pl.col("eventType").is_in((*_PUSH_POP, *_START_END))
         ranges = self._timed(frame.filter(is_range), table, "globalTid", open_ended=True)
         self.ranges = ranges.select(
@@ -225,9 +243,7 @@ class _Assembly:
             payload="payload",
         )
         self.marks = frame.filter(
-            (pl.col("eventType") == _MARK)
-            & pl.col("start").is_not_null()
-            & pl.col("globalTid").is_not_null()
+            (pl.col("eventType") == _MARK) & _can_be("start") & pl.col("globalTid").is_not_null()
         ).select(
             time_ns="start",
             global_tid="globalTid",
@@ -273,20 +289,59 @@ class _Assembly:
             correlation_id="correlationId",
         )
 
+    def read_overheads(self) -> None:
+        frames = []
+        for table in ("PROFILER_OVERHEAD", "CUPTI_ACTIVITY_KIND_OVERHEAD"):
+            frame = self.source.read(table, ("start", "end", "globalTid", "nameId"))
+            frame = self._timed(frame, table, "globalTid")
+            frames.append(
+                frame.select(
+                    start_ns="start",
+                    end_ns="end",
+                    process_key=_process_key("globalTid"),
+                    name=self._string_names(frame["nameId"]),
+                )
+            )
+        self.overheads = pl.concat(frames)
+
+    def read_graph_nodes(self) -> None:
+        """Node creations: in a table of their own since 2024.3, among those of graphs before."""
+        of_nodes = (
+            table
+            for table in ("CUDA_GRAPH_NODE_EVENTS", "CUDA_GRAPH_EVENTS")
+            if "graphNodeId" in self.source.columns(table)
+        )
+        table = next(of_nodes, "CUDA_GRAPH_NODE_EVENTS")
+        columns = ("start", "globalTid", "graphNodeId", "originalGraphNodeId")
+        frame = self.source.read(table, columns)
+        self.graph_nodes = frame.filter(
+            pl.col("graphNodeId").is_not_null()
+            & (pl.col("graphNodeId") != 0)
+            & _can_be("start")
+            & pl.col("globalTid").is_not_null()
+        ).select(
+            node_id="graphNodeId",
+            original_id=pl.col("originalGraphNodeId").replace(0, None),
+            time_ns="start",
+            global_tid="globalTid",
+        )
+
     def _timed(
         self, frame: pl.DataFrame, table: str, *required: str, open_ended: bool = False
     ) -> pl.DataFrame:
-        """Rows that have a start, an end no earlier, and the required ids; the rest is counted."""
-        usable = pl.col("start").is_not_null()
+        """Rows of possible times, in order, with the required ids; the rest is counted."""
+        usable = _can_be("start")
         for column in required:
             usable &= pl.col(column).is_not_null()
-        in_order = pl.col("end") >= pl.col("start")
+        in_order = _can_be("end") & (pl.col("end") - pl.col("start")).is_between(0, _LONGEST_NS)
         usable &= (pl.col("end").is_null() | in_order) if open_ended else in_order
         mask = frame.select(usable).to_series()
         if mask.all(ignore_nulls=False):
             return frame
         kept = frame.filter(mask)
-        text = f"{table}: rows without times or ids, or that end before they start, left out"
+        text = (
+            f"{table}: rows without usable times or ids, or that end before they start, left out"
+        )
         self.dropped.append((text, frame.height - kept.height))
         return kept
 
@@ -347,8 +402,24 @@ class _Assembly:
                 "syncs": process_rows.number(
                     self.syncs.with_columns(pid), "process_key", "process"
                 ),
+                "overheads": process_rows.number(
+                    self.overheads.filter(pl.col("process_key").is_in(processes["key"].implode())),
+                    "process_key",
+                    "process",
+                ),
+                "graph_nodes": self._known_graph_nodes(processes, threads),
                 "diagnostics": self._diagnostics(),
             }
+        )
+
+    def _known_graph_nodes(self, processes: pl.DataFrame, threads: pl.DataFrame) -> pl.DataFrame:
+        """Nodes of the processes that are kept; no thread is listed for having made nodes only."""
+        keys = processes.select("key").with_row_index("process")
+        tids = threads.select("global_tid").with_row_index("thread")
+        return (
+            self.graph_nodes.with_columns(key=_process_key("global_tid"))
+            .join(keys, on="key", maintain_order="left")
+            .join(tids, on="global_tid", how="left", maintain_order="left")
         )
 
     def _fill_lone_process(self) -> None:
@@ -408,7 +479,10 @@ class _Assembly:
     def _processes(self, keys: pl.Series, threads: pl.DataFrame) -> pl.DataFrame:
         known = (
             self.source.read("PROCESSES", ("globalPid", "name"))
-            .select(key=pl.col("globalPid") // (1 << _THREAD_BITS), name="name")
+            .select(
+                key=pl.col("globalPid") // (1 << _THREAD_BITS),
+                name=pl.col("name").str.replace(PROGRAM_FOLDERS, ""),
+            )
             .unique("key", keep="first", maintain_order=True)
         )
         # A main thread's name carries the title a server gives its worker ("scheduler_TP3").
@@ -478,6 +552,9 @@ class _Assembly:
             for text, count in (*self.source.findings(), *self.dropped)
         ]
         own += [("importer", "warning", text, 1) for text in _limits_of_export(meta)]
+        if self.unused_domains:
+            text = EMPTY_DOMAINS + ", ".join(sorted(self.unused_domains))
+            own.append(("importer", "info", text, len(self.unused_domains)))
         columns = {"source": pl.String, "severity": pl.String, "text": pl.String, "count": pl.Int64}
         recorded = (
             self.source.read("DIAGNOSTIC_EVENT", ("severity", "text"))
@@ -486,7 +563,7 @@ class _Assembly:
                 severity=pl.col("severity").replace_strict(
                     _SEVERITIES, default="info", return_dtype=pl.String
                 ),
-                text=pl.col("text").fill_null(""),
+                text=pl.col("text").fill_null("").map_elements(without_homes, pl.String),
             )
             .group_by("source", "severity", "text", maintain_order=True)
             .agg(count=pl.len().cast(pl.Int64))
@@ -507,6 +584,11 @@ class _Rows:
         rows = self.keys.search_sorted(frame[key]).cast(pl.Int32)
         known = frame[key].is_not_null()
         return frame.with_columns(pl.when(known).then(rows).alias(column))
+
+
+def _can_be(column: str) -> pl.Expr:
+    """Whether a time is stated, and one that sums and differences can hold."""
+    return pl.col(column).is_between(-_LATEST_NS, _LATEST_NS, closed="none").fill_null(False)
 
 
 def _process_key(column: str) -> pl.Expr:

@@ -41,9 +41,10 @@ TABLES_READ: Final = (
 """Every table an importer may ask for, and nothing that holds an environment."""
 
 _STRINGS = "StringIds"
-_STRING_KEYS = frozenset(
+STRING_KEYS = frozenset(
     {"nameId", "textId", "jsonTextId", "demangledName", "shortName", "mangledName"}
 )
+"""Columns that refer to StringIds."""
 
 
 def table_patterns() -> str:
@@ -78,7 +79,7 @@ def _copy_database(whole: Path, kept: Path) -> None:
             database.execute(created[table])
             database.execute(f'INSERT INTO main."{table}" SELECT * FROM whole."{table}"')  # noqa: S608 - a declared name
             columns = {row[1] for row in database.execute(f'PRAGMA main.table_info("{table}")')}
-            used += [f'SELECT {key} FROM main."{table}"' for key in _STRING_KEYS & columns]  # noqa: S608 - as above
+            used += [f'SELECT {key} FROM main."{table}"' for key in STRING_KEYS & columns]  # noqa: S608 - as above
         database.execute(created[_STRINGS])
         database.execute(
             f"INSERT INTO main.{_STRINGS} SELECT * FROM whole.{_STRINGS} "  # noqa: S608 - as above
@@ -112,7 +113,7 @@ def _trim_folder(export: Path) -> None:
             rows = pl.scan_parquet(file, glob=False)
             used += [
                 rows.select(id=pl.col(key).cast(pl.Int64)).unique().collect()
-                for key in _STRING_KEYS.intersection(rows.collect_schema())
+                for key in STRING_KEYS.intersection(rows.collect_schema())
             ]
     strings = export / f"{_STRINGS}.parquet"
     kept = pl.read_parquet(strings, glob=False).filter(

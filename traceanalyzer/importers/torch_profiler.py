@@ -127,6 +127,7 @@ def _trace(path: Path, columns: KinetoColumns, reader: KinetoReader) -> Trace:
         "syncs": _of_process(columns.frame("syncs"), "kind", SYNC_KINDS).with_columns(
             _or_null("correlation_id", 0), _or_null("device_id", -1), _or_null("stream_id", -1)
         ),
+        "overheads": columns.frame("overheads").with_columns(process=pl.lit(0)),
         "diagnostics": _diagnostics(columns, reader),
     }
     return Trace.checked(tables)

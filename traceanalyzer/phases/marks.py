@@ -53,16 +53,25 @@ def marks_by_thread(trace: Trace, mark: str) -> pl.DataFrame:
 
 
 def _nvtx_marks(trace: Trace, mark: str) -> pl.DataFrame:
-    ours = (trace.text("domain") == vocabulary.DOMAIN) & (trace.text("name") == mark)
+    domain, name = (_named(trace, pl.col("text") == text) for text in (vocabulary.DOMAIN, mark))
+    ours = pl.col("domain").is_in(domain["name"]) & pl.col("name").is_in(name["name"])
     return trace.marks.filter(ours.fill_null(False)).select("time_ns", "thread", "payload")
 
 
 def _annotations(trace: Trace, mark: str) -> pl.DataFrame:
     """Marks that travel as text, `eagle:accept:17`: torch.profiler's annotations."""
-    number = trace.text("name").str.extract(rf"^{vocabulary.DOMAIN}:{mark}:(\d+)$")
+    begin = f"{vocabulary.DOMAIN}:{mark}:"
+    number = pl.col("text").str.extract(rf"^{begin}(\d+)$").cast(pl.Int64, strict=False)
+    told = _named(trace, pl.col("text").str.starts_with(begin)).with_columns(payload=number)
     return (
-        trace.ranges.filter(pl.col("style") == "annotation")
-        .select("thread", time_ns="start_ns", payload=number.cast(pl.Int64, strict=False))
+        trace.ranges.filter((pl.col("style") == "annotation") & pl.col("name").is_in(told["name"]))
+        .select("name", "thread", time_ns="start_ns")
+        .join(told, on="name", how="left", maintain_order="left")
         .drop_nulls("payload")
         .select("time_ns", "thread", "payload")
     )
+
+
+def _named(trace: Trace, wanted: pl.Expr) -> pl.DataFrame:
+    """Rows of `names`: few of many are ours, so texts are compared once, not once a mark."""
+    return trace.names.filter(wanted)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Final
 
 from traceanalyzer.errors import InputError
+from traceanalyzer.importers.expansion import UNPACKS_TO_TOO_MUCH, is_too_much
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,11 +62,31 @@ class Known:
             raise InputError(f"{self.draft_tokens} draft tokens a cycle cannot be")
 
 
+class _TooMuchError(gzip.BadGzipFile):
+    """A stream unpacks to more than any log."""
+
+
+class _Inflated(gzip.GzipFile):
+    """A gzip stream that stops where it gives too much for its size."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        """The next bytes.
+
+        Raises:
+            BadGzipFile: There were too many.
+        """
+        data = super().read(size)
+        packed = 0 if self.fileobj is None else self.fileobj.tell()
+        if is_too_much(packed, self.tell(), LONGEST_LINE):
+            raise _TooMuchError
+        return data
+
+
 class LogText:
     """The lines of a text file: plain or gzip, UTF-8 or UTF-16, any line ends.
 
     Bytes that are no text read as U+FFFD, terminal codes are dropped. A gzip stream that breaks
-    off ends there, and `damage` says so.
+    off, or unpacks to far more than a log does, ends there, and `damage` says so.
 
     Args:
         path: The file; gzip and UTF-16 are recognised by its content.
@@ -85,6 +106,8 @@ class LogText:
         try:
             with self.path.open("rb") as file:
                 yield from self._lines(file)
+        except _TooMuchError:
+            self.damage = f"{UNPACKS_TO_TOO_MUCH}: it is read up to line {self.lines}"
         except (EOFError, zlib.error, gzip.BadGzipFile):
             self.damage = (
                 f"the gzip stream is damaged after line {self.lines}; the rest is not read"
@@ -97,7 +120,7 @@ class LogText:
     def _lines(self, file: IO[bytes]) -> Iterator[tuple[int, str]]:
         is_gzip = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
         file.seek(0)
-        content = io.BufferedReader(gzip.GzipFile(fileobj=file)) if is_gzip else file
+        content = io.BufferedReader(_Inflated(fileobj=file)) if is_gzip else file
         head = content.peek(2)[:2] if isinstance(content, io.BufferedReader) else b""
         encoding = "utf-16" if head in _UTF16_MARKS else "utf-8-sig"
         for self.lines, line in lines_of(io.TextIOWrapper(content, encoding, errors="replace")):

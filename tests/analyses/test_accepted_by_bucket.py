@@ -261,3 +261,11 @@ def test_each_rank_hears_who_speaks_for_it() -> None:
     assert accepted_by_cycle(apart, cycles((1, 1, 0), (0, 1, 0))) == [1, 2]
     alone = told_by([(1, *accept(1, 8, 3, 1))], (0, 1))
     assert accepted_by_cycle(alone, cycles((1, 1, 0), (0, 1, 0))) == [1, 1]
+
+
+def test_who_speaks_listens_to_nobody_else() -> None:
+    """Two servers read as one run by mistake: each has a first rank of the one group it knows."""
+    marks = [*ranked((0, 0), (0, 0)), (0, *accept(1, 7, 1, 1)), (1, *accept(1, 8, 5, 2))]
+    found = accepted_by_bucket(told_by(marks, (0, 1)), cycles((0, 1, 0), (1, 1, 6)))
+    assert found[0].counts == [(1, 1, 1)]
+    assert found[6].counts == [(5, 2, 1)]

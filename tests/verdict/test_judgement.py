@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.strategies import examples
@@ -76,6 +76,7 @@ def test_nothing_is_said_of_a_capture_that_does_not_speculate() -> None:
 def test_the_outcome_is_what_the_interval_says(
     verify_ms: float, decode_ms: float, draft_ms: float, batch: int, doubt: float
 ) -> None:
+    assume(verify_ms >= 0.7 * decode_ms)  # a step dearer than verify is refused
     period = verify_ms + draft_ms
     counts = AcceptanceCounts.from_histogram(2, [10 * batch, 5 * batch, 5 * batch])
     bucket = verify_bucket(
@@ -282,7 +283,7 @@ def test_plain_steps_in_between_count_for_the_whole() -> None:
 
 
 def test_a_batch_of_a_tenth_of_the_time_does_not_speak_for_the_whole() -> None:
-    verdict = verdict_of(two_batches(2.0, 29.0, (10, 10)), Known(baseline=told_baseline(["1=10"])))
+    verdict = verdict_of(two_batches(9.0, 29.0, (10, 10)), Known(baseline=told_baseline(["1=10"])))
     assert verdict.buckets[0].outcome == "winning" or verdict.buckets[1].outcome == "winning"
     assert verdict.outcome == "unknown"
 
@@ -374,6 +375,21 @@ def test_a_reading_of_another_configuration_is_said_to_be_one() -> None:
     texts = " ".join(verdict_of(report(seed_bucket()), known).caveats)
     assert "k = 3, these cycles of k = 5" in texts
     assert "2.5 running requests, these cycles of 1" in texts
+
+
+@pytest.mark.parametrize("told", ["11100", "45"])
+def test_a_step_dearer_than_verify_is_no_step(told: str) -> None:
+    """Microseconds given for milliseconds, or another model's step."""
+    verdict = verdict_of(report(seed_bucket()), Known(baseline=told_baseline([told])))
+    assert verdict.outcome == "withheld"
+    assert "though it carries more tokens" in verdict.withheld_because[0]
+
+
+def test_an_interval_without_an_end_asks_for_more_cycles() -> None:
+    bucket = seed_bucket(mean_period_ns=Estimated(20 * MS, 0.0, 60 * MS))
+    verdict = verdict_of(report(bucket), Known(baseline=told_baseline(["11.1"])))
+    assert verdict.outcome == "undecided"
+    assert verdict.next_measurement is not None
 
 
 def test_whole_requests_need_the_share_that_is_not_decoding() -> None:

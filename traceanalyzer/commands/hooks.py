@@ -62,6 +62,12 @@ def install(folder: Path | None) -> None:
         ) from None
     for path in written:
         click.echo(f"wrote {path}")
+    if folder is not None and not (folder / "nvtx_hooks").is_dir():
+        click.echo(
+            f"nvtx_hooks is not in {folder}: install traceanalyzer in that environment too, or its "
+            "Python complains wherever NVTX_HOOKS is set",
+            err=True,
+        )
 
 
 @command.command()

@@ -139,8 +139,8 @@ def graph_mode(case: Case) -> Finding | None:
         _NODE_MODE,
         WARNING,
         f"{rows:,} whole-graph rows beside {ops.height - rows:,} single ops",
-        "their kernels and the gaps inside are hidden: no kernel classes, and busy time is too "
-        "long; phases are right",
+        "their kernels and the gaps inside are hidden: they tell no kernel classes, and busy time "
+        "is too long; phases are right",
     )
 
 

@@ -18,7 +18,9 @@ class Names:
     def ids(self, texts: pl.Series) -> pl.Series:
         """Row numbers (Int32) of a String series; null reads as the empty text."""
         distinct = texts.unique(maintain_order=True).drop_nulls()
-        numbers = pl.Series([self.id(text) for text in distinct.to_list()], dtype=pl.Int32)
+        rows = self._rows
+        known = [rows.setdefault(text, len(rows)) for text in distinct.to_list()]
+        numbers = pl.Series(known, dtype=pl.Int32)
         return (
             texts.replace_strict(distinct, numbers, default=0, return_dtype=pl.Int32)
             if distinct.len()

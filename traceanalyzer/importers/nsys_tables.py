@@ -339,9 +339,7 @@ class _Assembly:
         if mask.all(ignore_nulls=False):
             return frame
         kept = frame.filter(mask)
-        text = (
-            f"{table}: rows without usable times or ids, or that end before they start, left out"
-        )
+        text = f"{table}: rows without usable times or ids, or that end before they start, left out"
         self.dropped.append((text, frame.height - kept.height))
         return kept
 

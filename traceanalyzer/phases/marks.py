@@ -54,7 +54,9 @@ def marks_by_thread(trace: Trace, mark: str) -> pl.DataFrame:
 
 def _nvtx_marks(trace: Trace, mark: str) -> pl.DataFrame:
     domain, name = (_named(trace, pl.col("text") == text) for text in (vocabulary.DOMAIN, mark))
-    ours = pl.col("domain").is_in(domain["name"]) & pl.col("name").is_in(name["name"])
+    ours = pl.col("domain").is_in(domain["name"].implode()) & pl.col("name").is_in(
+        name["name"].implode()
+    )
     return trace.marks.filter(ours.fill_null(False)).select("time_ns", "thread", "payload")
 
 
@@ -64,7 +66,9 @@ def _annotations(trace: Trace, mark: str) -> pl.DataFrame:
     number = pl.col("text").str.extract(rf"^{begin}(\d+)$").cast(pl.Int64, strict=False)
     told = _named(trace, pl.col("text").str.starts_with(begin)).with_columns(payload=number)
     return (
-        trace.ranges.filter((pl.col("style") == "annotation") & pl.col("name").is_in(told["name"]))
+        trace.ranges.filter(
+            (pl.col("style") == "annotation") & pl.col("name").is_in(told["name"].implode())
+        )
         .select("name", "thread", time_ns="start_ns")
         .join(told, on="name", how="left", maintain_order="left")
         .drop_nulls("payload")

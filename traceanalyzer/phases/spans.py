@@ -100,15 +100,17 @@ def _meaning_of_names(trace: Trace, rules: Rules) -> pl.DataFrame:
     distinct = trace.ranges.select("domain", "name").unique(maintain_order=True)
     texts = distinct.select(domain_text=trace.text("domain"), name_text=trace.text("name"))
     meaning = rules.classify(texts)
-    bits = [
-        sum(1 << FLAGS.index(flag) for flag in flags or ()) for flags in meaning["flags"].to_list()
+    held = [
+        pl.col("flags").list.contains(flag).cast(pl.Int64) * (1 << bit)
+        for bit, flag in enumerate(FLAGS)
     ]
+    bits = meaning.select(pl.sum_horizontal(held)).to_series()
     return distinct.with_columns(
         meaning["phase"],
         meaning["role"],
         meaning["batch"],
         meaning["cycle"],
-        flag_bits=pl.Series(bits, dtype=pl.Int64),
+        flag_bits=bits,
     )
 
 

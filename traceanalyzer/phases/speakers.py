@@ -19,8 +19,7 @@ def speakers(trace: Trace, marks: Iterable[str]) -> pl.DataFrame:
     """The process whose marks of some names hold for each process.
 
     A lone speaker speaks for everybody. Of several, each speaks for the processes of its own
-    data-parallel rank, as the processes themselves told their ranks at the start; a process that
-    told none listens to itself.
+    data-parallel rank that say nothing themselves, as the processes told their ranks at the start.
 
     Args:
         trace: Holds the marks.
@@ -35,11 +34,8 @@ def speakers(trace: Trace, marks: Iterable[str]) -> pl.DataFrame:
     if speaking.len() == 1:
         return everyone.with_columns(speaker=pl.lit(speaking[0], everyone["process"].dtype))
     groups = read_marks(trace, RANKS).unique("process", keep="last").select("process", "dp_rank")
-    own = groups.filter(pl.col("process").is_in(speaking.implode()))
-    by_group = groups.join(own.select("dp_rank", speaker="process"), on="dp_rank")
+    talks = pl.col("process").is_in(speaking.implode())
+    own = groups.filter(talks).select("dp_rank", speaker="process")
+    heard = groups.filter(~talks).join(own, on="dp_rank").select("process", "speaker")
     themselves = everyone.with_columns(speaker=pl.col("process"))
-    return (
-        pl.concat([by_group.select("process", "speaker"), themselves])
-        .unique(maintain_order=True)
-        .sort("process", maintain_order=True)
-    )
+    return pl.concat([heard, themselves]).sort("process", maintain_order=True)

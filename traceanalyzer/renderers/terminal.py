@@ -154,17 +154,26 @@ def _bucket(bucket: BucketReport, report: Report) -> list[RenderableType]:
 
 
 def _phase_row(phase: BucketPhase, decimals: int) -> list[str | Text]:
-    window, idle = phase.window_ns_per_cycle, phase.gap_ns_per_cycle
+    window = phase.window_ns_per_cycle
     return [
         phase.phase,
         milliseconds(window.mean, decimals=decimals),
         percent(phase.window_share),
         _bar(phase.phase, phase.window_share),
         _between(window.p5, window.p95, decimals),
-        milliseconds(idle, decimals=decimals) if idle else "-",
+        _idle(phase, decimals),
         words.launched_as(phase),
         words.why_idle(phase.gaps),
     ]
+
+
+def _idle(phase: BucketPhase, decimals: int) -> str:
+    """Idle time that shows; whole-graph rows hide what lies inside of them."""
+    idle = phase.gap_ns_per_cycle
+    shown = milliseconds(idle, decimals=decimals)
+    if phase.whole_cycles:
+        return f"≥ {shown}"
+    return shown if idle else "-"
 
 
 def _bucket_title(bucket: BucketReport, report: Report) -> Text:

@@ -44,7 +44,8 @@ def _settle_verdict(situation: Situation) -> str | None:
     distance = abs(math.log(speedup.value))
     reach = math.log(speedup.high) if speedup.value < 1 else -math.log(max(speedup.low, 1e-9))
     reach += distance
-    times = math.ceil((reach / distance) ** 2) if distance > _DISTANT_ENOUGH else 0
+    known = distance > _DISTANT_ENOUGH and math.isfinite(reach)
+    times = math.ceil((reach / distance) ** 2) if known else 0
     many = f"about {times} times as many cycles" if 0 < times <= _MANY_TIMES else "far more cycles"
     return (
         f"Record {many}: speed-up {interval(speedup, 3)} cannot be told from 1. Most of the doubt "

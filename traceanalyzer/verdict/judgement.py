@@ -23,12 +23,13 @@ from traceanalyzer.verdict.situations import as_report_action, situation_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from traceanalyzer.report import Report
+    from traceanalyzer.report import BucketVerdict, Report
     from traceanalyzer.speculation.acceptance import AcceptanceReading
     from traceanalyzer.verdict.baseline import Baseline, Step
     from traceanalyzer.verdict.known import Known
 
 FAILED: Final = "failed"
+_CHEAPEST_VERIFY: Final = 0.7  # of a plain step: below it one of the two is not what it is called
 
 
 def judged(report: Report, known: Known) -> Report:
@@ -49,7 +50,12 @@ def judged(report: Report, known: Known) -> Report:
         for place in places
     ]
     agreement = check_agreement(report, places, known)
-    checks = [*report.trust, *agreement.checks, *_baseline_checks(report, steps.values())]
+    checks = [
+        *report.trust,
+        *agreement.checks,
+        *_baseline_checks(report, steps.values()),
+        *_impossible_steps(verdicts),
+    ]
     failed = [check.text for check in checks if check.status == FAILED]
     mixed = mixed_load(report, verdicts, known.baseline)
     verdict = Verdict(
@@ -117,6 +123,21 @@ def _baseline_checks(report: Report, steps: Iterable[Step]) -> list[Check]:
         Check("baseline", FAILED if each.blocks else "warning", each.text, each.next_step)
         for each in found
     ]
+
+
+def _impossible_steps(verdicts: Sequence[BucketVerdict]) -> list[Check]:
+    """A forward over several tokens cannot cost much less than one over a single token."""
+    wrong = [
+        each
+        for each in verdicts
+        if each.target_to_decode is not None and each.target_to_decode < _CHEAPEST_VERIFY
+    ]
+    if not wrong:
+        return []
+    factor = min(each.target_to_decode or 0.0 for each in wrong)
+    text = f"verify costs {factor:.2g} plain steps, though it carries more tokens than one"
+    step = "Is the baseline's time in milliseconds, and of the same model and GPUs?"
+    return [Check("baseline", FAILED, text, step)]
 
 
 def _advised(report: Report, verdict: Verdict, known: Known) -> Verdict:

@@ -69,6 +69,10 @@ class _TooMuchError(gzip.BadGzipFile):
 class _Inflated(gzip.GzipFile):
     """A gzip stream that stops where it gives too much for its size."""
 
+    def __init__(self, packed: IO[bytes]) -> None:
+        super().__init__(fileobj=packed)
+        self._packed = packed
+
     def read(self, size: int | None = -1) -> bytes:
         """The next bytes.
 
@@ -76,8 +80,7 @@ class _Inflated(gzip.GzipFile):
             BadGzipFile: There were too many.
         """
         data = super().read(size)
-        packed = 0 if self.fileobj is None else self.fileobj.tell()
-        if is_too_much(packed, self.tell(), LONGEST_LINE):
+        if is_too_much(self._packed.tell(), self.tell(), LONGEST_LINE):
             raise _TooMuchError
         return data
 
@@ -120,7 +123,7 @@ class LogText:
     def _lines(self, file: IO[bytes]) -> Iterator[tuple[int, str]]:
         is_gzip = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
         file.seek(0)
-        content = io.BufferedReader(_Inflated(fileobj=file)) if is_gzip else file
+        content = io.BufferedReader(_Inflated(file)) if is_gzip else file
         head = content.peek(2)[:2] if isinstance(content, io.BufferedReader) else b""
         encoding = "utf-16" if head in _UTF16_MARKS else "utf-8-sig"
         for self.lines, line in lines_of(io.TextIOWrapper(content, encoding, errors="replace")):

@@ -30,8 +30,8 @@ _HEAD = f"""# What comes of bad input
 Written by `python benchmarks/bad_input.py`. Each input goes through the real command line in a
 process of its own whose address space is bounded. Read means that a report came, with the number
 of ops that an independent count gives; refused means exit code 2 with a message that says what is
-wrong. A hang is more than {LIMIT_S:.0f} s; CPU is processor time on two cores, and memory the peak of
-that process, Python and its libraries included.
+wrong. A hang is more than {LIMIT_S:.0f} s; CPU is processor time on two cores, and memory the peak
+of that process, Python and its libraries included.
 
 | kind | tried | read | refused | tracebacks | hangs | wrong totals | not told | CPU, s | MiB |
 |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|"""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+import polars as pl
 import pytest
 
 from tests.exports import KERNEL, Export, served
@@ -13,9 +15,10 @@ from tests.fuzzing.kinds import KINDS
 from tests.fuzzing.running import LieError, run_case
 from tests.fuzzing.sqlite_exports import compare_report, compare_rows
 from tests.fuzzing.sqlite_recount import recount
+from tests.importers.test_torch_profiler import LAYOUTS, kernel
 from traceanalyzer import analyze, load
 from traceanalyzer.errors import InputError
-from traceanalyzer.importers import expansion
+from traceanalyzer.importers import expansion, kineto_json
 from traceanalyzer.phases.rules import Rules
 
 if TYPE_CHECKING:
@@ -98,6 +101,37 @@ def test_rules_nested_deep_or_with_endless_numbers_are_refused(text: str, tmp_pa
     path.write_text(text)
     with pytest.raises(InputError):
         Rules.from_file(path)
+
+
+def test_a_bomb_is_read_as_far_as_a_trace_may_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(expansion.is_too_much, "__defaults__", (1 << 16,))
+    path = tmp_path / "bomb.json.gz"
+    text = LAYOUTS["minified"]({}, [kernel(5), kernel(9)])[:-2]
+    path.write_bytes(gzip.compress(f"{text},{' ' * 40_000_000}{{}}]}}".encode()))
+    trace = load(path)
+    assert trace.ops.height == 2
+    assert any("unpacks to over" in told for told in trace.diagnostics["text"])
+
+
+def test_a_parquet_table_of_more_rows_than_bytes_is_refused(tmp_path: Path) -> None:
+    pl.DataFrame({"id": [1], "value": ["a"]}).write_parquet(tmp_path / "StringIds.parquet")
+    rows = pl.select(start=pl.repeat(1, 3_000_000))
+    rows.write_parquet(tmp_path / f"{KERNEL}.parquet")
+    with pytest.raises(InputError, match="3,000,000 rows"):
+        load(tmp_path)
+
+
+def test_long_metadata_behind_the_events_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kineto_json, "_LARGEST_METADATA", 1000)
+    path = tmp_path / "trace.json"
+    path.write_text(LAYOUTS["events first"]({"more": "x" * 400_000}, [kernel(5)]))
+    trace = load(path)
+    assert trace.ops.height == 1
+    assert any("too long" in told for told in trace.diagnostics["text"])
 
 
 def test_what_unpacks_to_too_much() -> None:

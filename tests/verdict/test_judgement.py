@@ -21,6 +21,7 @@ from tests.verdict.made import (
     seed_bucket,
     verify_bucket,
 )
+from traceanalyzer.renderers.verdict_text import with_interval
 from traceanalyzer.report import BucketReport, Check, Estimated, Report, Verdict
 from traceanalyzer.speculation.acceptance import AcceptanceCounts, AcceptanceReading
 from traceanalyzer.verdict.baseline import measured_baseline, told_baseline
@@ -397,3 +398,13 @@ def test_whole_requests_need_the_share_that_is_not_decoding() -> None:
     speedup = verdict.buckets[0].speedup
     assert speedup
     assert verdict.service_speedup == pytest.approx(1 / (0.25 + 0.75 / speedup.value))
+
+
+def test_an_interval_without_an_end_survives_json() -> None:
+    bucket = seed_bucket(mean_period_ns=Estimated(20 * MS, 0.0, 60 * MS))
+    judgement = judged(report(bucket), Known(baseline=told_baseline(["11.1"])))
+    assert Report.from_json(judgement.to_json()) == judgement
+    assert judgement.verdict
+    speedup = judgement.verdict.buckets[0].speedup
+    assert speedup
+    assert with_interval(speedup).endswith("∞]")

@@ -23,6 +23,8 @@ _DEFAULT = Path("eagle.nsys-rep")
 _LOOK_SECONDS = 30
 _LACKS_PACKAGE = 99
 
+_ENDED_BY_US = ("time", "endpoint", "until")
+
 
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.option(
@@ -127,6 +129,8 @@ def command(
         variables = ["NVTX_HOOKS=1"] if hooks else []
         for each in recordings:
             click.echo(shlex.join([*variables, *each.command_line(each.plan.report)]))
+        if plan.window.kind in _ENDED_BY_US:
+            click.echo("capture itself ends this window; the line alone records on", err=True)
         return 0
     _check_program(target, recording.environment)
     return record_both(recordings) if two_pass else recording.run()

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     )
 
 SIGNS: Final = {"winning": "✓", "losing": "✗", "undecided": "?", "mixed": "±"}
+_BOUNDLESS: Final = 1e5  # times the value: nothing bounds such an interval
 _SMALL_GROWTH: Final = 0.002  # of verify: classes below it share a row
 _SENTENCES: Final = {
     "winning": "Speculation is winning",
@@ -34,7 +35,9 @@ def with_interval(found: Estimated, decimals: int = 2, *, unit: str = "") -> str
     text = f"{found.value:,.{decimals}f}{unit}"
     if found.low is None or found.high is None:
         return text
-    return f"{text} [{found.low:,.{decimals}f}, {found.high:,.{decimals}f}]"
+    boundless = found.high >= _BOUNDLESS * abs(found.value) > 0
+    high = "∞" if boundless else f"{found.high:,.{decimals}f}"
+    return f"{text} [{found.low:,.{decimals}f}, {high}]"
 
 
 def main_bucket(verdict: Verdict) -> BucketVerdict | None:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 NS_PER_MS = 1e6
+BOUNDLESS = 1e6
 
 
 def as_ms(found: Estimated) -> Estimate:
@@ -30,10 +31,15 @@ def _estimate(found: Estimated, factor: float) -> Estimate:
 
 
 def estimated(found: Estimate, factor: float = 1.0) -> Estimated:
-    """A number of the theory for the report, without an interval of no width."""
+    """A number of the theory for the report, without an interval of no width.
+
+    JSON knows no infinity, and a missing end would read as certainty: an interval without an end
+    ends at `BOUNDLESS` times the value.
+    """
     if found.low == found.high:
         return Estimated(found.value * factor)
-    return Estimated(found.value * factor, found.low * factor, found.high * factor)
+    most = max(found.value, BOUNDLESS * abs(found.value))
+    return Estimated(found.value * factor, found.low * factor, min(found.high, most) * factor)
 
 
 def product_of(factors: Sequence[tuple[Estimated, float]]) -> Estimated:

@@ -89,7 +89,7 @@ def test_synchronising_calls_are_counted_as_one_by_one(trace: Trace) -> None:
             if row["thread"] == launch["thread"]
             and row["start_ns"] <= launch["start_ns"]
             and launch["end_ns"] <= row["end_ns"]
-            and (reference.phase[place] or reference.meaning[place].cycle)
+            and (reference.phase[place] or reference.is_cycle[place])
             and row["end_thread"] is None
         ]
         wanted += bool(waits and holders)

@@ -9,7 +9,7 @@ import pytest
 from tests.harness import SAMPLE_TRACES
 from tests.renderers.html.browsers import Opened, chromium, opened
 from tests.renderers.html.looking import READY, crowded, hostile, written
-from traceanalyzer.commands.timeline import lanes_of
+from traceanalyzer.assembly.timeline import whole_timeline
 from traceanalyzer.importers import load
 from traceanalyzer.phases.phased import PhasedTrace, settle_phases
 from traceanalyzer.phases.rules import Rules
@@ -35,7 +35,7 @@ def phased(trace: Trace) -> PhasedTrace:
 
 @pytest.fixture(scope="session")
 def lanes(trace: Trace) -> TimelineLanes:
-    return lanes_of(trace, Rules.shipped())
+    return whole_timeline(trace, Rules.shipped())
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from tests.harness import needs_chromium
-from tests.renderers.html.browsers import Opened, chromium, opened
+from tests.renderers.html.browsers import Opened, opened
 from tests.renderers.html.reports import HOSTILE, renamed, seed_report
 from traceanalyzer.renderers.figures import safe
 from traceanalyzer.renderers.html.report_page import render_report_page
@@ -41,12 +41,6 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         found[name] = folder / f"{name}.html"
         found[name].write_bytes(render_report_page(report))
     return found
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserContext]:
-    with chromium(tmp_path_factory.mktemp("profile")) as context:
-        yield context
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,9 @@ from tests.verdict.made import (
 from traceanalyzer.renderers.verdict_text import with_interval
 from traceanalyzer.report import BucketReport, Check, Estimated, Report, Verdict
 from traceanalyzer.speculation.acceptance import AcceptanceCounts, AcceptanceReading
+from traceanalyzer.speculation.confidence import Estimate
 from traceanalyzer.verdict.baseline import measured_baseline, told_baseline
+from traceanalyzer.verdict.estimates import estimated
 from traceanalyzer.verdict.judgement import judged
 from traceanalyzer.verdict.known import Known
 
@@ -408,3 +410,7 @@ def test_an_interval_without_an_end_survives_json() -> None:
     speedup = judgement.verdict.buckets[0].speedup
     assert speedup
     assert with_interval(speedup).endswith("∞]")
+
+
+def test_an_interval_around_nothing_keeps_its_ends() -> None:
+    assert estimated(Estimate(0.0, 0.0, 15.6)) == Estimated(0.0, 0.0, 15.6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import TYPE_CHECKING
 
 from traceanalyzer.report import Estimated
@@ -38,8 +39,8 @@ def estimated(found: Estimate, factor: float = 1.0) -> Estimated:
     """
     if found.low == found.high:
         return Estimated(found.value * factor)
-    most = max(found.value, BOUNDLESS * abs(found.value))
-    return Estimated(found.value * factor, found.low * factor, min(found.high, most) * factor)
+    high = found.high if isfinite(found.high) else BOUNDLESS * abs(found.value)
+    return Estimated(found.value * factor, found.low * factor, high * factor)
 
 
 def product_of(factors: Sequence[tuple[Estimated, float]]) -> Estimated:

@@ -416,7 +416,7 @@ def without_counts(value: Any) -> Any:
     if isinstance(value, list):
         return [without_counts(each) for each in value]
     if isinstance(value, dict):
-        counts = ("ops", "ops_per_cycle", "trust", "evidence")
+        counts = ("ops", "ops_per_cycle", "trust", "findings")
         return {
             key: without_counts(each)
             for key, each in value.items()

@@ -29,8 +29,8 @@ def no_files(data: dict[str, Any]) -> None:
     data["capture"]["files"] = []
 
 
-def no_period(data: dict[str, Any]) -> None:
-    data["buckets"][0]["mean_period_ns"] = {"value": 0.0, "low": 0.0, "high": 0.0}
+def negative_period(data: dict[str, Any]) -> None:
+    data["buckets"][0]["mean_period_ns"] = {"value": -1.0, "low": -1.0, "high": -1.0}
 
 
 def wrong_interval(data: dict[str, Any]) -> None:
@@ -46,7 +46,7 @@ def text_for_number(data: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "edit", [no_files, no_period, wrong_interval, other_version, text_for_number]
+    "edit", [no_files, negative_period, wrong_interval, other_version, text_for_number]
 )
 def test_an_edited_report_is_refused(edit: Callable[[dict[str, Any]], None]) -> None:
     data = written()

@@ -131,7 +131,9 @@ def kernel_totals(phased: PhasedTrace, top: int, pieces: BusyPieces) -> pl.DataF
     name, row = np.divmod(named, rows)
     name = np.where(name == names, OVERLAP_NAME, name)
     columns = {"label": label, "name": name, "class": row}
-    return _ranked(pl.DataFrame({**columns, "ops": table["ops"], "busy_ns": table["busy_ns"]}), top)
+    found = pl.DataFrame({**columns, "ops": table["ops"], "busy_ns": table["busy_ns"]})
+    texts = phased.trace.names.select(pl.int_range(pl.len()).alias("name"), "text")
+    return _ranked(found.join(texts, on="name", how="left", maintain_order="left"), top)
 
 
 def _small_codes(ids: Int64s) -> tuple[Int64s, int]:
@@ -278,11 +280,11 @@ def _summed(busy_key: Int64s, ns: Int64s, op_key: Int64s) -> pl.DataFrame:
 
 
 def _ranked(table: pl.DataFrame, top: int) -> pl.DataFrame:
-    """The names with most busy time, then the rest in one row, then overlap."""
+    """The names with most busy time, equals by their text, then the rest, then overlap."""
     overlaps = pl.col("name") == OVERLAP_NAME
-    order = table.sort(
-        "label", overlaps, "busy_ns", "name", "class", descending=[False, False, True, False, False]
-    ).with_columns(place=pl.int_range(pl.len(), dtype=pl.Int64).over("label"))
+    keys = ("label", overlaps, "busy_ns", "text", "class")
+    order = table.sort(*keys, descending=[False, False, True, False, False]).drop("text")
+    order = order.with_columns(place=pl.int_range(pl.len(), dtype=pl.Int64).over("label"))
     is_rest = (pl.col("place") >= top) & ~overlaps
     rest = order.filter(is_rest).group_by("label").agg(pl.sum("ops", "busy_ns"))
     rest = rest.with_columns(

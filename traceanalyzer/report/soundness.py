@@ -26,7 +26,7 @@ def _contradictions(found: Any) -> Iterator[str]:
         yield f"a figure is {found}"
     elif isinstance(found, Estimated) and not _is_ordered(found):
         yield f"{found.value} is not within [{found.low}, {found.high}]"
-    elif isinstance(found, BucketReport) and not found.mean_period_ns.value > 0:
+    elif isinstance(found, BucketReport) and found.mean_period_ns.value < 0:
         yield f"a cycle takes {found.mean_period_ns.value} ns"
     if isinstance(found, (list, tuple)):
         for each in found:

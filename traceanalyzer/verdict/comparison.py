@@ -85,8 +85,11 @@ def compare_reports(
         accept_len_b: That of B.
 
     Raises:
-        InputError: An accept length is given that cannot be, or that belongs to no bucket.
+        InputError: An accept length is given that cannot be, or that belongs to no bucket; or
+            cycles take no time.
     """
+    if any(bucket.mean_period_ns.value <= 0 for bucket in (*a.buckets, *b.buckets)):
+        raise InputError("cycles of no time cannot be compared", next_step="Record them anew.")
     side_a, side_b = ComparedSide("A", a, accept_len_a), ComparedSide("B", b, accept_len_b)
     for side in (side_a, side_b):
         _check_told(side)

@@ -39,7 +39,11 @@ def judged(report: Report, known: Known) -> Report:
         report: Times and acceptance of one capture.
         known: What is known beside it.
     """
-    places = [place for place, bucket in enumerate(report.buckets) if speculates(bucket)]
+    places = [
+        place
+        for place, bucket in enumerate(report.buckets)
+        if speculates(bucket) and bucket.mean_period_ns.value > 0
+    ]
     if not places:
         return report
     steps = _steps(report, places, known.baseline)

@@ -118,7 +118,8 @@ def _lane(trace: Trace, ops: LaunchedOps) -> _Lane:
     Raises:
         Unclear: It cannot be told.
     """
-    if ops.any_of(TRAINING).mean() > _TRAINING_SHARE:
+    training = ops.any_of(TRAINING)
+    if training.size and training.mean() > _TRAINING_SHARE:
         raise Unclear("backward or optimizer kernels: this is training")
     forwards = find_forwards(ops)
     if forwards is None:

@@ -21,7 +21,6 @@ WARNING: Final = "warning"
 FAILED: Final = "failed"
 
 _GOOD_COVERAGE, _LEAST_COVERAGE = 0.95, 0.8
-DEVICE_SYNCS_PER_CYCLE: Final = 0.5
 """Whole-device synchronisations a cycle from which timers are suspected."""
 SYNC_GAP_SHARE: Final = 0.05
 """Share of the cycles' time from which waits count as a trouble."""
@@ -164,7 +163,7 @@ def _synchronisation(found: Instrumentation) -> list[Check]:
     """Whether timers that wait for the GPU were patched in, or the engine itself waits a lot."""
     if not found.cycles:
         return []
-    if found.device_syncs_per_cycle > DEVICE_SYNCS_PER_CYCLE:
+    if found.synchronised:
         phases = [each.phase for each in found.sync_calls if each.scope == "device"]
         text = (
             f"{found.device_syncs_per_cycle:.1f} whole-device synchronisations a cycle, in "

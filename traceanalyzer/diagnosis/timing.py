@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traceanalyzer.analyses.trust import DEVICE_SYNCS_PER_CYCLE, SYNC_GAP_SHARE
+from traceanalyzer.analyses.trust import SYNC_GAP_SHARE
 from traceanalyzer.diagnosis.case import ERROR, INFO, WARNING, many
 from traceanalyzer.phases.phased import OTHER, UNATTRIBUTED
 from traceanalyzer.phases.rules import is_prompt_work
@@ -22,7 +22,7 @@ def synchronisation_in_phases(case: Case) -> Finding | None:
     if found is None or not found.cycles:
         return None
     calls = [each for each in found.sync_calls if each.scope == "device"]
-    if found.device_syncs_per_cycle > DEVICE_SYNCS_PER_CYCLE:
+    if found.synchronised:
         phases = ", ".join(dict.fromkeys(each.phase for each in calls))
         return Finding(
             "synchronisation_in_phases",

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+_DEVICE_SYNCS_PER_CYCLE: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,3 +157,8 @@ class Instrumentation:
     device_syncs_per_cycle: float
     sync_gap_share: float
     host_gap_share: float
+
+    @property
+    def synchronised(self) -> bool:
+        """Whether synchronising timers were at work: a server itself makes no such call."""
+        return self.device_syncs_per_cycle > _DEVICE_SYNCS_PER_CYCLE

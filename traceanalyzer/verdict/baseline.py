@@ -147,8 +147,3 @@ def told_baseline(texts: Sequence[str]) -> Baseline:
 def speculates(bucket: BucketReport) -> bool:
     """Whether a bucket's forwards judge drafts."""
     return "verify" in bucket.shape.kind
-
-
-def is_synchronised(device_syncs_per_cycle: float) -> bool:
-    """Whether a capture was made under synchronising timers: a server itself makes no such call."""
-    return device_syncs_per_cycle > 0.5

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
+from traceanalyzer.kernels.classification import COLLECTIVES
 from traceanalyzer.report import Growth
 
 if TYPE_CHECKING:
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from traceanalyzer.report import BucketPhase, BucketReport, ClassTime
 
 TARGET_PHASES: Final = ("verify", "decode", "sample")
-COLLECTIVES: Final = ("all-reduce", "other collective")
 IDLE: Final = "idle"
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.report.comparison import Obstacle
-from traceanalyzer.verdict.baseline import is_synchronised
 from traceanalyzer.verdict.matching import differences
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ def _synchronised(pair: Pair) -> list[Obstacle]:
 
 def _is_synchronised(report: Report) -> bool:
     found = report.instrumentation
-    return found is not None and is_synchronised(found.device_syncs_per_cycle)
+    return found is not None and found.synchronised
 
 
 def _failed_checks(pair: Pair) -> list[Obstacle]:

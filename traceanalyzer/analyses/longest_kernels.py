@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from traceanalyzer.kernels.classification import CLASSES, class_of_ops
+from traceanalyzer.kernels.classification import CLASSES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -15,12 +15,15 @@ if TYPE_CHECKING:
     from traceanalyzer.phases.phased import PhasedTrace
 
 
-def longest_kernels(phased: PhasedTrace, bucket: NDArray[np.int64]) -> pl.DataFrame:
+def longest_kernels(
+    phased: PhasedTrace, bucket: NDArray[np.int64], class_of_op: NDArray[np.int64]
+) -> pl.DataFrame:
     """The kernel of most summed time.
 
     Args:
         phased: A trace with settled phases.
         bucket: Bucket of each cycle, -1 for cycles to leave out.
+        class_of_op: Place in `CLASSES` of each op.
 
     Returns:
         One row a bucket, label and class with a named op: bucket, label, class (its name), kernel
@@ -32,7 +35,7 @@ def longest_kernels(phased: PhasedTrace, bucket: NDArray[np.int64]) -> pl.DataFr
         {
             "bucket": of_op[rows],
             "label": phased.label[rows],
-            "class": class_of_ops(phased.trace)[rows],
+            "class": class_of_op[rows],
             "name": phased.trace.ops["name"].gather(rows),
             "ns": phased.ops.duration_ns[rows],
         }

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
+from traceanalyzer.kernels.classification import CLASSES, WHOLE_GRAPH
 from traceanalyzer.report import ClassTime
 from traceanalyzer.speculation.confidence import t_quantile_95
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.assembly.timing import Timing
 
-_WHOLE_GRAPH: Final = "whole graph"
 _KEYS: Final = ("bucket", "label")
 _NO_CYCLES: Final = np.zeros(0, np.int64)
 
@@ -66,7 +66,7 @@ def kernel_work(timing: Timing, tables: KernelTables) -> dict[tuple[int, int], K
     found = _in_buckets(tables.classes, timing).join(
         tables.replayed, on=["cycle", "label", "class"], how="left"
     )
-    hides = (pl.col("class") == _WHOLE_GRAPH).any().over("cycle", "label")
+    hides = (pl.col("class") == CLASSES[WHOLE_GRAPH]).any().over("cycle", "label")
     seen = found.filter(~hides)
     shown, hidden = _cycles(seen), _cycles(found.filter(hides))
     lanes = timing.cycles.spans.lane

@@ -159,10 +159,11 @@ def _lane_tables(measured: _Measured) -> LaneTables:
 def _evidence(measured: _Measured) -> Evidence:
     """What is known of cycles beside their times: acceptance, launches, kernel classes."""
     phased, timing = measured.phased, measured.timing
+    kept_bucket = np.where(timing.kept(), measured.bucket, -1)
     tables = KernelTables(
         cycle_launches(phased),
         measured.classes,
-        longest_kernels(phased, np.where(timing.kept(), measured.bucket, -1)),
+        longest_kernels(phased, kept_bucket, measured.pieces.class_of_op),
         _class_names(replayed_ops(phased, measured.pieces.class_of_op)),
     )
     accepted = accepted_by_bucket(phased.trace, measured.kept)

@@ -22,10 +22,15 @@ def cycle_launches(phased: PhasedTrace) -> pl.DataFrame:
     """
     kinds = phased.trace.ops["kind"].is_in(["kernel", "graph"]).to_numpy()
     rows = np.flatnonzero((phased.cycle >= 0) & (phased.attribution.launch >= 0) & kinds)
-    launch = phased.attribution.launch[rows]
-    frame = pl.DataFrame(
-        {"cycle": phased.cycle[rows], "label": phased.label[rows], "launch": launch}
-    ).unique(maintain_order=False)
+    columns = {
+        "cycle": phased.cycle[rows],
+        "label": phased.label[rows],
+        "launch": phased.attribution.launch[rows],
+    }
+    # A replay's ops mostly follow one another: without the repeats few rows are left to compare.
+    fresh = np.ones(rows.size, bool)
+    fresh[1:] = np.logical_or.reduce([part[1:] != part[:-1] for part in columns.values()])
+    frame = pl.DataFrame({name: part[fresh] for name, part in columns.items()}).unique()
     by_graph = launched_by_graph_call(phased.trace, frame["launch"].to_numpy())
     return (
         frame.with_columns(by_graph=pl.Series(by_graph, dtype=pl.Boolean))

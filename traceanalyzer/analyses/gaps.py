@@ -13,12 +13,15 @@ import polars as pl
 
 from traceanalyzer.intervals import Containers, Intervals, Packing, earliest_at
 from traceanalyzer.phases.attribution import launch_intervals
+from traceanalyzer.phases.device_work import stream_lanes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from traceanalyzer.intervals import Segments
     from traceanalyzer.phases.phased import PhasedTrace
+
+    Int64s = NDArray[np.int64]
 
 CAUSES: Final = ("host late", "launch latency", "dependency", "synchronisation", "unknown")
 HOST_LATE, LAUNCH_LATENCY, DEPENDENCY, SYNCHRONISATION, UNKNOWN = range(5)
@@ -59,7 +62,7 @@ def explain_gaps(phased: PhasedTrace, segments: Segments) -> pl.DataFrame:
     )
 
 
-def _precedence(phased: PhasedTrace) -> NDArray[np.int64]:
+def _precedence(phased: PhasedTrace) -> Int64s:
     """Which of several ops that start together ends a gap: by phase, then by launch time."""
     launches = phased.trace.launches["start_ns"].to_numpy()
     launch = phased.attribution.launch
@@ -68,7 +71,7 @@ def _precedence(phased: PhasedTrace) -> NDArray[np.int64]:
     return packing.key(phased.label, start)
 
 
-def _idle_since(segments: Segments, idle: NDArray[np.int64]) -> NDArray[np.int64]:
+def _idle_since(segments: Segments, idle: Int64s) -> Int64s:
     """When the device went idle, for gap pieces that a cycle border cut off the gap's beginning."""
     spans = segments.spans
     continues = np.zeros(idle.size, bool)
@@ -77,7 +80,7 @@ def _idle_since(segments: Segments, idle: NDArray[np.int64]) -> NDArray[np.int64
     return spans.start_ns[idle][first]
 
 
-def _causes(phased: PhasedTrace, gaps: Intervals, ender: NDArray[np.int64]) -> NDArray[np.int64]:
+def _causes(phased: PhasedTrace, gaps: Intervals, ender: Int64s) -> Int64s:
     launch = np.where(ender >= 0, np.append(phased.attribution.launch, -1)[ender], -1)
     cause = np.full(ender.size, UNKNOWN, np.int64)
     rows = np.flatnonzero(launch >= 0)
@@ -85,15 +88,15 @@ def _causes(phased: PhasedTrace, gaps: Intervals, ender: NDArray[np.int64]) -> N
         return cause
     calls = launch_intervals(phased.trace, launch[rows])
     idle_ns = gaps.start_ns[rows]
-    late = calls.start_ns >= idle_ns
-    found = np.where(late, HOST_LATE, LAUNCH_LATENCY)
-    found[late & _host_was_waiting(phased, Intervals(calls.lane, idle_ns, idle_ns))] = (
-        SYNCHRONISATION
-    )
-    waited = _told_to_wait(phased, ender[rows]) | _after_other_graph_branch(
-        phased, gaps.take(rows), ender[rows]
-    )
-    found[~late & waited] = DEPENDENCY
+    is_late = calls.start_ns >= idle_ns
+    found = np.where(is_late, HOST_LATE, LAUNCH_LATENCY)
+    late, early = np.flatnonzero(is_late), np.flatnonzero(~is_late)
+    instants = Intervals(calls.lane[late], idle_ns[late], idle_ns[late])
+    found[late[_host_was_waiting(phased, instants)]] = SYNCHRONISATION
+    ops = ender[rows[early]]
+    waited = _told_to_wait(phased, ops)
+    waited |= _after_other_graph_branch(phased, gaps.take(rows[early]), ops)
+    found[early[waited]] = DEPENDENCY
     cause[rows] = found
     return cause
 
@@ -108,7 +111,7 @@ def _host_was_waiting(phased: PhasedTrace, instants: Intervals) -> NDArray[np.bo
     return Containers(launch_intervals(trace, rows)).innermost(instants) >= 0
 
 
-def _told_to_wait(phased: PhasedTrace, ops: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _told_to_wait(phased: PhasedTrace, ops: Int64s) -> NDArray[np.bool_]:
     """Whether the op's stream was told to wait for an event just before the op's launch.
 
     The wait has to lie between the launch of the stream's previous op and this op's launch.
@@ -117,32 +120,26 @@ def _told_to_wait(phased: PhasedTrace, ops: NDArray[np.int64]) -> NDArray[np.boo
     if not waits.size:
         return np.zeros(ops.size, bool)
     launches = phased.trace.launches["start_ns"].to_numpy()
-    launch, previous = phased.attribution.launch, _previous_in_stream(phased)[ops]
+    stream, streams = stream_lanes(phased)
+    launch, previous = phased.attribution.launch, _previous_in_stream(phased, stream, streams)[ops]
     called = launches[launch[ops]]
     before = np.where(previous >= 0, launch[previous], -1)
     since = np.where(before >= 0, launches[before], np.iinfo(np.int64).min)
-    stream = _stream_lane(phased)[ops]
-    packing = Packing.covering(
-        1 + int(max(stream.max(initial=0), waits.lane.max())), (called, waits.start_ns)
-    )
+    packing = Packing.covering(streams, (called, waits.start_ns))
     keys = packing.key(waits.lane, waits.start_ns)
-    place = np.searchsorted(keys, packing.key(stream, called), "right") - 1
-    return (place >= 0) & (waits.lane[place] == stream) & (waits.start_ns[place] > since)
+    place = np.searchsorted(keys, packing.key(stream[ops], called), "right") - 1
+    told = (place >= 0) & (waits.lane[place] == stream[ops])
+    return np.asarray(told & (waits.start_ns[place] > since))
 
 
-def _stream_lane(phased: PhasedTrace) -> NDArray[np.int64]:
-    """A lane for each stream of each rank, by op."""
-    streams = phased.trace.ops["stream_id"].rank("dense").cast(pl.Int64).to_numpy() - 1
-    return phased.ops.lane * (int(streams.max(initial=0)) + 1) + streams
-
-
-def _previous_in_stream(phased: PhasedTrace) -> NDArray[np.int64]:
+def _previous_in_stream(phased: PhasedTrace, stream: Int64s, streams: int) -> Int64s:
     """The op before each one on its stream, -1 for none; what was not collected is none."""
-    lane = _stream_lane(phased)
-    order = np.lexsort((phased.ops.start_ns, lane))
-    order = order[phased.collected[order]]
-    previous = np.full(lane.size, -1, np.int64)
-    same = lane[order[1:]] == lane[order[:-1]]
+    rows = np.flatnonzero(phased.collected)
+    packing = Packing.covering(streams, (phased.ops.start_ns,))
+    key = packing.key(stream, phased.ops.start_ns)[rows]
+    order = rows[np.argsort(key, kind="stable")]
+    previous = np.full(stream.size, -1, np.int64)
+    same = stream[order[1:]] == stream[order[:-1]]
     previous[order[1:][same]] = order[:-1][same]
     return previous
 
@@ -152,24 +149,29 @@ def _stream_waits(phased: PhasedTrace) -> Intervals:
     waits = phased.trace.syncs.filter(pl.col("kind") == "stream_wait_event")
     if not waits.height or not phased.ops.size:
         return Intervals(*(np.zeros(0, np.int64),) * 3)
-    streams = (
-        phased.trace.ops.select("process", "device_id", "stream_id")
-        .with_columns(lane=pl.Series(_stream_lane(phased)))
-        .unique()
-    )
     # A record may leave out its device; a stream id alone is then all there is to go by.
     here = pl.col("device_id").is_null() | (pl.col("device_id") == pl.col("device_id_right"))
     rows = (
         waits.select("process", "device_id", "stream_id", "start_ns", "end_ns")
-        .join(streams, on=["process", "stream_id"], how="inner")
+        .join(_streams(phased), on=["process", "stream_id"], how="inner")
         .filter(here)
         .sort("lane", "start_ns")
     )
     return Intervals(*(rows[column].to_numpy() for column in ("lane", "start_ns", "end_ns")))
 
 
+def _streams(phased: PhasedTrace) -> pl.DataFrame:
+    """The lane of each stream that has ops, with its process, device and id."""
+    lane, lanes = stream_lanes(phased)
+    one_op = np.full(lanes, -1, np.int64)
+    one_op[lane] = np.arange(lane.size)
+    rows = one_op[one_op >= 0]
+    ids = phased.trace.ops[rows].select("process", "device_id", "stream_id")
+    return ids.with_columns(lane=pl.Series(lane[rows]))
+
+
 def _after_other_graph_branch(
-    phased: PhasedTrace, gaps: Intervals, ops: NDArray[np.int64]
+    phased: PhasedTrace, gaps: Intervals, ops: Int64s
 ) -> NDArray[np.bool_]:
     """Whether the device went idle as another stream of the op's own graph replay ended."""
     launch, stream = phased.attribution.launch, phased.trace.ops["stream_id"].to_numpy()

@@ -15,6 +15,7 @@ import polars as pl
 from traceanalyzer.intervals import Intervals, Packing
 from traceanalyzer.kernels.classification import CLASSES, class_of_ops
 from traceanalyzer.phases.cycles import KEPT
+from traceanalyzer.phases.device_work import small_codes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,8 +31,6 @@ OVERLAP_NAME: Final = -1
 """Stands for the name in the row of time in which ops of several streams ran."""
 OTHER_NAMES: Final = -2
 """Stands for the name in the row of all kernels below the top."""
-
-_FEW_STREAM_IDS: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ def busy_pieces(phased: PhasedTrace) -> BusyPieces:
     labels = len(phased.labels)
     op = np.flatnonzero(phased.collected & (phased.ops.end_ns > phased.ops.start_ns))
     phase = phased.ops.lane[op] * labels + phased.label[op]
-    stream, streams = _small_codes(phased.trace.ops["stream_id"].to_numpy()[op])
+    stream, streams = small_codes(phased.trace.ops["stream_id"].to_numpy()[op])
     row, alone = _without_overlap(
         Intervals(phase * streams + stream, phased.ops.start_ns[op], phased.ops.end_ns[op])
     )
@@ -134,20 +133,6 @@ def kernel_totals(phased: PhasedTrace, top: int, pieces: BusyPieces) -> pl.DataF
     found = pl.DataFrame({**columns, "ops": table["ops"], "busy_ns": table["busy_ns"]})
     texts = phased.trace.names.select(pl.int_range(pl.len()).alias("name"), "text")
     return _ranked(found.join(texts, on="name", how="left", maintain_order="left"), top)
-
-
-def _small_codes(ids: Int64s) -> tuple[Int64s, int]:
-    """Ids renumbered from 0, and how many there are."""
-    if not ids.size:
-        return ids, 1
-    low, high = int(ids.min()), int(ids.max())
-    if high - low >= _FEW_STREAM_IDS:
-        known, codes = np.unique(ids, return_inverse=True)
-        return codes, known.size
-    seen = np.zeros(high - low + 1, np.int64)
-    seen[ids - low] = 1
-    place = np.cumsum(seen)
-    return (place - 1)[ids - low], int(place[-1])
 
 
 def _without_overlap(ops: Intervals) -> tuple[Int64s, Intervals]:

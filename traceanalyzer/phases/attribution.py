@@ -89,17 +89,12 @@ def launches_of_ops(trace: Trace) -> NDArray[np.int64]:
 
 def has_ops(trace: Trace, launches: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Whether any op carries the id of each launch, be it the first row of that id or another."""
-    ids = trace.launches[launches].select("process", "correlation_id")
-    if not ids.height:
-        return np.zeros(0, bool)
-    known = trace.ops.select("process", "correlation_id", found=pl.lit(True)).unique()
-    return (
-        ids.join(known, on=["process", "correlation_id"], how="left", maintain_order="left")[
-            "found"
-        ]
-        .fill_null(False)
-        .to_numpy()
-    )
+    calls, ops = trace.launches[launches], trace.ops
+    bits = _id_bits(calls["correlation_id"], ops["correlation_id"])
+    _check_width(bits, trace.processes.height)
+    called, has_id = _correlation_keys(calls, bits)
+    left, known = _correlation_keys(ops, bits)
+    return has_id & np.isin(called, left[known])
 
 
 def _id_bits(*ids: pl.Series) -> int:

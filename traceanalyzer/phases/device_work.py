@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import polars as pl
 
 from traceanalyzer.intervals import Intervals, Packing, union
 
@@ -16,6 +15,9 @@ if TYPE_CHECKING:
 
     Bools = NDArray[np.bool_]
     Int64s = NDArray[np.int64]
+
+
+_FEW_STREAM_IDS: Final = 1 << 20
 
 
 class CoveredTime:
@@ -51,26 +53,38 @@ def starts_early(phased: PhasedTrace, op: Int64s) -> Bools:
 
     That is programmatic dependent launch: such a kernel is there before it has what it waits for.
     """
-    rows = np.flatnonzero(
-        phased.collected & np.isin(phased.ops.lane, np.unique(phased.ops.lane[op]))
-    )
-    times = phased.ops.take(rows)
-    order = (
-        pl.DataFrame(
-            {
-                "op": rows,
-                "lane": times.lane,
-                "stream": phased.trace.ops["stream_id"].to_numpy()[rows],
-                "start_ns": times.start_ns,
-                "end_ns": times.end_ns,
-            }
-        )
-        .sort("lane", "stream", "start_ns", "op")
-        .with_columns(free_ns=pl.col("end_ns").cum_max().shift(1).over("lane", "stream"))
-    )
+    lane, streams = stream_lanes(phased)
+    wanted = np.zeros(phased.ranks.size, bool)
+    wanted[phased.ops.lane[op]] = True
+    rows = np.flatnonzero(phased.collected & wanted[phased.ops.lane])
+    times = Intervals(lane[rows], phased.ops.start_ns[rows], phased.ops.end_ns[rows])
+    packing = Packing.covering(streams, (times.start_ns, times.end_ns))
+    start = packing.key(times.lane, times.start_ns)
+    order = np.argsort(start, kind="stable")
+    free = np.maximum.accumulate(packing.key(times.lane, times.end_ns)[order])
     early = np.zeros(phased.ops.size, bool)
-    early[order.filter(pl.col("start_ns") < pl.col("free_ns"))["op"].to_numpy()] = True
-    return early[op]
+    early[rows[order[1:]]] = start[order[1:]] < free[:-1]  # keys of other streams are lower
+    return np.asarray(early[op])
+
+
+def stream_lanes(phased: PhasedTrace) -> tuple[Int64s, int]:
+    """A lane for each stream of each rank, by op, and how many lanes that may be."""
+    stream, streams = small_codes(phased.trace.ops["stream_id"].to_numpy())
+    return phased.ops.lane * streams + stream, phased.ranks.size * streams
+
+
+def small_codes(ids: Int64s) -> tuple[Int64s, int]:
+    """Ids renumbered from 0 in their order, and how many there are (1 for none)."""
+    if not ids.size:
+        return ids, 1
+    low, high = int(ids.min()), int(ids.max())
+    if high - low >= _FEW_STREAM_IDS:
+        known, codes = np.unique(ids, return_inverse=True)
+        return codes, known.size
+    seen = np.zeros(high - low + 1, np.int64)
+    seen[ids - low] = 1
+    place = np.cumsum(seen)
+    return (place - 1)[ids - low], int(place[-1])
 
 
 def label_before(phased: PhasedTrace, op: Int64s) -> Int64s:

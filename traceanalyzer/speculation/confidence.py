@@ -7,9 +7,11 @@ their slow movements. Neither needs random draws: the same data give the same in
 from __future__ import annotations
 
 import math
+from array import array
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from operator import mul
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Final
 
@@ -274,10 +276,16 @@ def _slow_variance(values: list[float], waves: int) -> float:
     count = len(values)
     total = 0.0
     for wave in range(1, waves + 1):
-        turn = math.pi * wave / count
-        weight = sum(v * math.cos(turn * (at + 0.5)) for at, v in enumerate(values))
+        weight = sum(map(mul, values, _cosine_wave(count, wave)))
         total += 2 * weight * weight / count
     return total / waves
+
+
+@lru_cache(maxsize=_MOST_WAVES)
+def _cosine_wave(count: int, wave: int) -> array[float]:
+    """Kept, because the phases of one bucket are means over the same cycles."""
+    turn = math.pi * wave / count
+    return array("d", (math.cos(turn * (at + 0.5)) for at in range(count)))
 
 
 def _around(value: float, half: float) -> Estimate:

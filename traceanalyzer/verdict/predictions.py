@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _BEYOND: Final = 3  # draft lengths past the longest measured one
 _NS_PER_S: Final = 1e9
+_ALMOST_BEST: Final = 0.95  # a choice among such lengths hardly matters
 
 
 def predictions_of(
@@ -127,15 +128,30 @@ def advice_for(found: SweepBatch) -> str | None:
     )
     if best is None:
         return None
-    speed = f"k = {best.draft_tokens} is best with {best.tokens_per_s.value:.1f} tok/s"
+    rate = f"{best.tokens_per_s.value:.1f} tok/s"
+    near = _near_best(found.predictions, best)
     if best.speedup is None:
-        return f"{speed}; whether that beats plain decoding needs a baseline."
-    speed += f", {best.speedup.value:.2f}× plain decoding"
+        text = f"k = {best.draft_tokens} is best with {rate}{near}"
+        return f"{text}; whether that beats plain decoding needs a baseline."
+    speed = f"{rate}, {best.speedup.value:.2f}× plain decoding"
     known = plain(best.speedup)
     if known.high < 1:
-        return f"Switch speculation off: even {speed}.{_way_out(found)}"
+        text = f"even k = {best.draft_tokens}, the best, gives {speed}{near}"
+        return f"Switch speculation off: {text}.{_way_out(found)}"
     sure = "" if known.low > 1 else ", not for sure"
-    return f"Draft {best.draft_tokens}: {speed}{sure}.{_way_out(found)}"
+    text = f"k = {best.draft_tokens} is best with {speed}{sure}{near}"
+    return f"Draft {best.draft_tokens}: {text}.{_way_out(found)}"
+
+
+def _near_best(predictions: Sequence[SweepPrediction], best: SweepPrediction) -> str:
+    """The lengths that give almost as much; which of them is best may be chance."""
+    least = best.tokens_per_s.value * _ALMOST_BEST
+    near = [each.draft_tokens for each in predictions if each.tokens_per_s.value >= least]
+    if len(near) < 2:
+        return ""
+    run = near[-1] - near[0] == len(near) - 1
+    which = f"{near[0]} to {near[-1]}" if run and len(near) > 2 else ", ".join(map(str, near))
+    return f" (k = {which} within {100 * (1 - _ALMOST_BEST):.0f} % of it)"
 
 
 def _way_out(found: SweepBatch) -> str:

@@ -91,6 +91,11 @@ def test_a_baseline_of_two_passes_says_why_verify_is_dearer(
         if row["phase"] in ("verify", "sample")
     )
     assert sum(row["verify_ns"] for row in growth) == pytest.approx(target)
+    kernels = [row for row in growth if row["kernels"]]
+    assert kernels, "the shares' kernels stand for those of the totals"
+    for row in kernels:
+        together = sum(each["verify_ns"] for each in row["kernels"])
+        assert together == pytest.approx(row["verify_ns"])
     (step_bucket,) = json.loads(plain.read_text())["buckets"]
     step_ns = sum(
         row["class_window_ns"] for row in step_bucket["phases"] if row["phase"] == "decode"

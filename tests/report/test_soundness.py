@@ -45,8 +45,47 @@ def text_for_number(data: dict[str, Any]) -> None:
     data["buckets"][0]["cycles"] = "many"
 
 
+def _with_slot(data: dict[str, Any], blocks: list[int], block: int) -> None:
+    slot = {
+        "kernel": "k",
+        "kernel_class": "norm",
+        "block": block,
+        "ops_per_cycle": 1.0,
+        "busy_ns_per_cycle": 1.0,
+    }
+    data["buckets"][0]["phases"][0] |= {"kernel_blocks": blocks, "kernel_slots": [slot]}
+
+
+def slot_of_no_block(data: dict[str, Any]) -> None:
+    _with_slot(data, [1], 1)
+
+
+def endless_block(data: dict[str, Any]) -> None:
+    _with_slot(data, [10**12], 0)
+
+
+def block_that_never_runs(data: dict[str, Any]) -> None:
+    _with_slot(data, [0], 0)
+
+
+def test_slots_in_their_blocks_are_read_back() -> None:
+    data = written()
+    _with_slot(data, [61], 0)
+    assert Report.from_json(json.dumps(data).encode()).buckets[0].phases[0].kernel_blocks == [61]
+
+
 @pytest.mark.parametrize(
-    "edit", [no_files, negative_period, wrong_interval, other_version, text_for_number]
+    "edit",
+    [
+        no_files,
+        negative_period,
+        wrong_interval,
+        other_version,
+        text_for_number,
+        slot_of_no_block,
+        endless_block,
+        block_that_never_runs,
+    ],
 )
 def test_an_edited_report_is_refused(edit: Callable[[dict[str, Any]], None]) -> None:
     data = written()

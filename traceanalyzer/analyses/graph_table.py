@@ -43,7 +43,8 @@ def graph_table(phased: PhasedTrace, segments: Segments, bucket: Int64s) -> pl.D
         (from start to start on one rank, median; null for one launch), span_p50_ns, span_p99_ns,
         launch_p50_ns, waited_share (of the time in launch calls: the GPU idle until the replay's
         first op; both null without launch rows), blocks (that recur in its kernels, null for
-        none), told (ranges tell what its nodes were captured in). Quantiles are nearest ranks.
+        none), told (ranges tell what its nodes were captured in), carried (the order of its kernels
+        tells draft steps or layers). Quantiles are nearest ranks.
     """
     replays = _replays(phased)
     launches = _launches(phased, segments, replays)
@@ -61,7 +62,7 @@ def graph_table(phased: PhasedTrace, segments: Segments, bucket: Int64s) -> pl.D
             _nearest("span_ns", 0.99).alias("span_p99_ns"),
             _nearest("launch_ns", 0.5).alias("launch_p50_ns"),
             (pl.col("waited_ns").sum() / pl.col("launch_ns").sum()).alias("waited_share"),
-            pl.col("told").any(),
+            pl.col("told", "carried").any(),
             pl.col("lane", "launch").sort_by(-pl.col("ops"), "first_ns", "row").first(),
         )
         .join(_usual_buckets(replays), on="graph", how="left")
@@ -79,7 +80,7 @@ def graph_table(phased: PhasedTrace, segments: Segments, bucket: Int64s) -> pl.D
             "span_p50_ns",
             "span_p99_ns",
         ),
-        *("launch_p50_ns", pl.col("waited_share").fill_nan(None), "told"),
+        *("launch_p50_ns", pl.col("waited_share").fill_nan(None), "told", "carried"),
         blocks=_blocks(phased, table),
     )
 
@@ -100,7 +101,7 @@ def _replays(phased: PhasedTrace) -> pl.DataFrame:
     """One row a replay of a graph that has ops with times, by lane and first op.
 
     Columns: lane, launch (row in launches, below -1 for rows without one), kind and id of its
-    identity, first_ns, span_ns, ops, whole_graph, labels, told, row, cycle, span (range).
+    identity, first_ns, span_ns, ops, whole_graph, labels, told, carried, row, cycle, span (range).
     """
     ops, attribution = phased.trace.ops, phased.attribution
     whole = (ops["kind"] == "graph").to_numpy()
@@ -110,6 +111,8 @@ def _replays(phased: PhasedTrace) -> pl.DataFrame:
     rows = np.flatnonzero(of_graph & phased.collected & (whole | (attribution.launch >= 0)))
     launch, places = attribution.launch[rows], phased.places
     told = (places.birth_phase >= 0) | (places.born & ((places.step >= 0) | (places.layer >= 0)))
+    scores = places.scores
+    carried = np.zeros(launch.size, bool) if scores is None else (scores[:, rows] >= 0).any(axis=0)
     frame = pl.DataFrame(
         {
             "lane": phased.ops.lane[rows],
@@ -119,6 +122,7 @@ def _replays(phased: PhasedTrace) -> pl.DataFrame:
             "whole_graph": whole[rows],
             "labels": np.int64(1) << phased.label[rows],
             "told": told[rows],
+            "carried": carried,
             "row": rows,
             "cycle": phased.cycle[rows],
             "span": attribution.span[rows],
@@ -137,7 +141,7 @@ def _replays(phased: PhasedTrace) -> pl.DataFrame:
             *(_set_of(column, kind) for kind, column in enumerate(_IDENTITIES)),
             (pl.col("last_ns").max() - pl.col("first_ns").min()).alias("span_ns"),
             pl.len().cast(pl.Int64).alias("ops"),
-            pl.col("whole_graph", "told").any(),
+            pl.col("whole_graph", "told", "carried").any(),
             pl.col("labels").bitwise_or(),
             pl.col("cycle", "span").max(),
         )

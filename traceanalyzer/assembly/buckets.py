@@ -156,6 +156,9 @@ def _phases(
                 class_cycles=int(work.shown.size),
                 class_window_ns=shown.value if shown else 0.0,
                 class_window_half_width_ns=_half_width(shown),
+                class_idle_half_width_ns=work.idle_half_width_ns,
+                kernel_blocks=work.blocks,
+                kernel_slots=work.slots,
                 whole_cycles=int(work.hidden.size),
                 whole_window_ns=_window_in(timing, bucket, label, work.hidden),
             )

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from traceanalyzer.analyses.sub_phases import PARTS
-from traceanalyzer.assembly.timing import spread
+from traceanalyzer.assembly.timing import half_width, spread
 from traceanalyzer.report import GraphReport, PartTime, PhaseParts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import polars as pl
 
@@ -43,16 +43,18 @@ def graph_reports(graphs: pl.DataFrame, timing: Timing, ranks: Sequence[int]) ->
             launch_ns=row["launch_p50_ns"],
             waited_share=row["waited_share"],
             blocks=row["blocks"],
-            inside=_inside(whole=row["whole_graph"], told=row["told"]),
+            inside=_inside(row),
         )
         for row in graphs.iter_rows(named=True)
     ]
 
 
-def _inside(*, whole: bool, told: bool) -> str:
-    if whole:
+def _inside(row: Mapping[str, Any]) -> str:
+    if row["whole_graph"]:
         return "whole-graph row"
-    return "capture-time range" if told else "phase at replay only"
+    if row["carried"]:
+        return "order of kernels"
+    return "capture-time range" if row["told"] else "phase at replay only"
 
 
 def phase_parts(times: pl.DataFrame, timing: Timing, order: Sequence[int]) -> list[PhaseParts]:
@@ -64,9 +66,11 @@ def phase_parts(times: pl.DataFrame, timing: Timing, order: Sequence[int]) -> li
         order: Number of each bucket of the report.
     """
     bucket = timing.buckets["bucket"].gather(times["cycle"])
+    lane = timing.cycles.spans.lane[times["cycle"].to_numpy()]
+    times = times.with_columns(lane=lane)
     place = {number: place for place, number in enumerate(order)}
     return [
-        _parts(place[number], timing.labels[label], PARTS[part], rows)
+        _parts((place[number], timing.labels[label], PARTS[part]), rows)
         for number in order
         for (label, part), rows in times.filter(bucket == number)
         .sort("label", "part", "number")
@@ -74,14 +78,33 @@ def phase_parts(times: pl.DataFrame, timing: Timing, order: Sequence[int]) -> li
     ]
 
 
-def _parts(bucket: int, phase: str, part: str, rows: pl.DataFrame) -> PhaseParts:
+def _parts(key: tuple[int, str, str], rows: pl.DataFrame) -> PhaseParts:
+    """Bucket, phase and part of the rows are the key."""
     whole_ns = int(rows["busy_ns"].sum())
-    parts = []
-    for (number,), own in rows.group_by("number", maintain_order=True):
-        busy = own["busy_ns"].to_numpy().astype(np.int64)
-        found = spread(busy)
-        assert found is not None, "a group has rows"
-        share = int(busy.sum()) / whole_ns if whole_ns else 0.0
-        parts.append(PartTime(int(number), int(busy.size), found, share))
+    parts = [
+        _part(int(number), own, whole_ns)
+        for (number,), own in rows.group_by("number", maintain_order=True)
+    ]
     longest = max(parts, key=lambda each: each.busy_ns_per_cycle.mean)
-    return PhaseParts(bucket, phase, part, parts, whole_ns / rows.height, longest.number)
+    score = rows["score"].min()
+    return PhaseParts(
+        *key,
+        parts,
+        whole_ns / rows.height,
+        longest.number,
+        carried_score=None if score is None else float(score),  # type: ignore[arg-type]
+    )
+
+
+def _part(number: int, rows: pl.DataFrame, whole_ns: int) -> PartTime:
+    busy = rows["busy_ns"].to_numpy().astype(np.int64)
+    found = spread(busy)
+    assert found is not None, "a group has rows"
+    return PartTime(
+        number,
+        cycles=int(busy.size),
+        busy_ns_per_cycle=found,
+        share=int(busy.sum()) / whole_ns if whole_ns else 0.0,
+        nodes_per_cycle=int(rows["nodes"].sum()) / busy.size,
+        half_width_ns=half_width(float(busy.var()), busy.size // rows["lane"].n_unique()),
+    )

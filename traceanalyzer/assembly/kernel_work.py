@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
 
+from traceanalyzer.assembly.kernel_slots import slot_rows
+from traceanalyzer.assembly.timing import half_width
 from traceanalyzer.kernels.classification import CLASSES, WHOLE_GRAPH
-from traceanalyzer.report import ClassTime
-from traceanalyzer.speculation.confidence import t_quantile_95
+from traceanalyzer.report import ClassTime, KernelSlot
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
+    from traceanalyzer.analyses.kernel_slots import KernelSlots
     from traceanalyzer.assembly.timing import Timing
 
 _KEYS: Final = ("bucket", "label")
+_WITHIN: Final = ["cycle", "label", "class"]
 _NO_CYCLES: Final = np.zeros(0, np.int64)
 
 
@@ -31,12 +35,16 @@ class KernelTables:
         classes: See `class_time`.
         longest: See `longest_kernels`.
         replayed: See `replayed_ops`.
+        slots: See `kernel_slots`.
+        waits: See `class_waits`.
     """
 
     launches: pl.DataFrame
     classes: pl.DataFrame
     longest: pl.DataFrame
     replayed: pl.DataFrame
+    slots: KernelSlots
+    waits: pl.DataFrame
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +57,9 @@ class KernelWork:
         shown: Cycles (rows, in order) that show all of its kernels.
         hidden: Cycles in which a whole-graph row hides some.
         classes: Mean time of its classes in the first, the longest first.
+        idle_half_width_ns: To either end of the 95 % interval of its mean idle time in them.
+        blocks: How often each block of its kernels runs.
+        slots: Its kernels by their place in the blocks.
     """
 
     graph_launches: int = 0
@@ -56,6 +67,9 @@ class KernelWork:
     shown: NDArray[np.int64] = field(default_factory=lambda: _NO_CYCLES)
     hidden: NDArray[np.int64] = field(default_factory=lambda: _NO_CYCLES)
     classes: list[ClassTime] = field(default_factory=list)
+    idle_half_width_ns: float | None = None
+    blocks: list[int] = field(default_factory=list)
+    slots: list[KernelSlot] = field(default_factory=list)
 
 
 def kernel_work(timing: Timing, tables: KernelTables) -> dict[tuple[int, int], KernelWork]:
@@ -63,21 +77,24 @@ def kernel_work(timing: Timing, tables: KernelTables) -> dict[tuple[int, int], K
     launched = _in_buckets(tables.launches, timing).group_by(_KEYS)
     sums = launched.agg(pl.sum("graph_launches"), pl.sum("kernel_launches"))
     launches = {(row[0], row[1]): (row[2], row[3]) for row in sums.iter_rows()}
-    found = _in_buckets(tables.classes, timing).join(
-        tables.replayed, on=["cycle", "label", "class"], how="left"
-    )
+    found = _in_buckets(tables.classes, timing).join(tables.replayed, on=_WITHIN, how="left")
+    found = found.join(tables.waits, on=_WITHIN, how="left")
     hides = (pl.col("class") == CLASSES[WHOLE_GRAPH]).any().over("cycle", "label")
     seen = found.filter(~hides)
     shown, hidden = _cycles(seen), _cycles(found.filter(hides))
     lanes = timing.cycles.spans.lane
     spread = {key: (rows.size, np.unique(lanes[rows]).size) for key, rows in shown.items()}
     classes = _classes(seen, tables.longest, spread)
+    slots = slot_rows(tables.slots, seen.select("cycle", "label").unique(), spread)
+    idle = _idle_half_width(timing, seen, spread)
     return {
         key: KernelWork(
             *launches.get(key, (0, 0)),
             shown.get(key, _NO_CYCLES),
             hidden.get(key, _NO_CYCLES),
             classes.get(key, []),
+            idle.get(key),
+            *slots.get(key, ([], [])),
         )
         for key in launches.keys() | shown.keys() | hidden.keys()
     }
@@ -106,7 +123,8 @@ def _classes(
     sums = (
         seen.group_by(*_KEYS, "class")
         .agg(
-            pl.sum("ops", "replayed_ops", "busy_ns"),
+            pl.sum("ops", "replayed_ops", "busy_ns", "wait_ns"),
+            pl.col("untold").fill_null(1).sum(),
             squares=pl.col("busy_ns").cast(pl.Float64).pow(2).sum(),
         )
         .join(
@@ -117,9 +135,9 @@ def _classes(
         .sort(*_KEYS, -pl.col("busy_ns"), "class")
     )
     found: dict[tuple[int, int], list[ClassTime]] = {}
-    columns = ("class", "ops", "replayed_ops", "busy_ns", "squares", "kernel")
+    columns = ("class", "ops", "replayed_ops", "busy_ns", "squares", "wait_ns", "untold", "kernel")
     for row in sums.select(*_KEYS, *columns).iter_rows():
-        bucket, label, name, ops, replayed, busy_ns, squares, kernel = row
+        bucket, label, name, ops, replayed, busy_ns, squares, wait_ns, untold, kernel = row
         cycles, lanes = spread[bucket, label]
         mean_ns = busy_ns / cycles
         means = ClassTime(
@@ -128,17 +146,22 @@ def _classes(
             mean_ns,
             kernel,
             replayed / cycles,
-            _half_width(squares / cycles - mean_ns**2, cycles // lanes),
+            half_width(squares / cycles - mean_ns**2, cycles // lanes),
+            min(wait_ns / cycles, mean_ns) if untold == 0 else None,
         )
         found.setdefault((bucket, label), []).append(means)
     return found
 
 
-def _half_width(variance: float, cycles: int) -> float | None:
-    """Of the mean over cycles that do not depend on one another; None of one.
-
-    The ranks of a group run the same cycles, so those of one rank are counted.
-    """
-    if cycles < 2:
-        return None
-    return t_quantile_95(cycles - 1) * math.sqrt(max(variance, 0.0) / (cycles - 1))
+def _idle_half_width(
+    timing: Timing, seen: pl.DataFrame, spread: Mapping[tuple[int, int], tuple[int, int]]
+) -> dict[tuple[int, int], float | None]:
+    """Of the mean idle time in the windows of those cycles, by bucket and label."""
+    busy = seen.group_by(*_KEYS, "cycle").agg(pl.sum("busy_ns")).sort(*_KEYS, "cycle")
+    found = {}
+    for (bucket, label), own in busy.group_by(*_KEYS):
+        cycle = own["cycle"].to_numpy().astype(np.int64)
+        idle = timing.time.window[cycle, label] - own["busy_ns"].to_numpy()
+        cycles, lanes = spread[bucket, label]
+        found[bucket, label] = half_width(float(idle.var()), cycles // lanes)
+    return found

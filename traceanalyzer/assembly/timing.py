@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from traceanalyzer.phases.cycles import KEPT
 from traceanalyzer.report import Gap, Spread
+from traceanalyzer.speculation.confidence import t_quantile_95
 
 if TYPE_CHECKING:
     import polars as pl
@@ -47,6 +49,20 @@ def spread(values: NDArray[np.int64]) -> Spread | None:
         return None
     low, mid, high, top = np.quantile(values, (0.05, 0.5, 0.95, 0.99), method="inverted_cdf")
     return Spread(float(values.mean()), int(mid), int(low), int(high), int(top))
+
+
+def half_width(variance: float, cycles: int) -> float | None:
+    """To either end of the 95 % interval of a mean over independent cycles; None of one.
+
+    The ranks of a group run the same cycles, so those of one rank are counted.
+
+    Args:
+        variance: Mean square less squared mean; rounding may leave it below nothing.
+        cycles: How many.
+    """
+    if cycles < 2:
+        return None
+    return t_quantile_95(cycles - 1) * math.sqrt(max(variance, 0.0) / (cycles - 1))
 
 
 def gaps_by_cause(

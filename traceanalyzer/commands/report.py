@@ -17,6 +17,7 @@ from traceanalyzer.commands.inputs import (
     read_traces,
 )
 from traceanalyzer.commands.known import KnownOptions, known_options
+from traceanalyzer.commands.layers import layers_option, with_layers
 from traceanalyzer.commands.pages import check_outputs, page_file
 from traceanalyzer.commands.two_pass import combined, passes, two_pass_options
 
@@ -33,6 +34,7 @@ _SUFFIXES = {".json": "json", ".md": "markdown", ".csv": "csv", ".html": "html"}
 @optional_trace_inputs
 @two_pass_options
 @inference_choice
+@layers_option
 @click.option(
     "--format",
     "format_name",
@@ -61,6 +63,7 @@ def command(
     totals: Path | None,
     shares: Path | None,
     infer: bool,
+    layers_from: Path | None,
     format_name: str | None,
     kernels: bool,
     output: Path | None,
@@ -83,6 +86,7 @@ def command(
     options = AnalysisOptions(phases_file, infer=infer)
     options.rules()  # a wrong rule file is told before minutes of reading
     options = replace(options, known=KnownOptions(**known).read(nsys, options))
+    options = with_layers(options, layers_from, nsys)
     report = combined(*both, nsys, options) if both else _analyzed(traces, nsys, options)
     deliver(_rendered(report, chosen, to_file=output is not None, kernels=kernels), output)
     if page is not None:

@@ -31,7 +31,8 @@ def two_pass_options(command: _Command) -> _Command:
         type=path,
         metavar="TRACE|REPORT",
         help="With --totals: the pass that recorded graph nodes, of the same server and load; it "
-        "gives kernel classes and idle time, with the cost of recording nodes taken out.",
+        "gives kernel classes, idle time, draft steps and layers, with the cost of recording nodes "
+        "taken out.",
     )
     return totals(shares(command))
 

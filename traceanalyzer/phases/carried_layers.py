@@ -1,109 +1,269 @@
-"""Layers of replays whose capture was not recorded, carried over from another run by kernel order.
+"""Draft steps and layers of replays whose capture was not recorded, by the order of their kernels.
 
-The other run is an eager one with layer ranges, or one whose graphs' construction was recorded.
+They are carried over from a forward in which ranges tell them: of the same capture and rank, such
+as an eager one or one captured while recording, else of another capture of the same server.
+Phases of ops stay what they are.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from traceanalyzer.phases.kernel_order import LEAST_SCORE, carried_layers
+from traceanalyzer.phases.kernel_forwards import forwards_of
+from traceanalyzer.phases.kernel_order import LEAST_SCORE, match_in_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from traceanalyzer.phases.kernel_forwards import Forwards
+    from traceanalyzer.phases.kernel_order import Match
+    from traceanalyzer.phases.op_places import OpPlaces
     from traceanalyzer.phases.phased import PhasedTrace
 
     Int64s = NDArray[np.int64]
 
+_MOST_SOURCES: Final = 16
+"""Forwards of different kernels, such as those of several batch sizes, that are tried."""
+
 
 @dataclass(frozen=True, slots=True)
-class CarriedOver:
-    """Layers carried over to the replays of one phase.
+class CarriedPhase:
+    """What was carried over to the replays of one phase.
 
     Attributes:
-        layer: Layer of each op of the trace, -1 where none was carried over.
-        lowest_score: Of the replays that were matched; None when none was.
-        refused: How many replays matched too little.
+        phase: The phase.
+        source: File of the other capture, None for forwards of the same one.
+        forwards: Replayed forwards that have draft steps or layers by it.
+        refused: Replayed forwards that match too little of every forward whose places are known.
+        lowest_score: Of the first; None when there are none.
+        refused_score: The best of the second; None when there are none, or when the source tells
+            nothing of the phase on their ranks.
+        other_number: Whether that is good enough, so that only the number of layers or steps
+            differs.
     """
 
-    layer: Int64s
-    lowest_score: float | None
+    phase: str
+    source: str | None
+    forwards: int
     refused: int
+    lowest_score: float | None
+    refused_score: float | None
+    other_number: bool
 
 
-def carry_layers(
-    known: PhasedTrace, replays: PhasedTrace, phase: str, least_score: float = LEAST_SCORE
-) -> CarriedOver:
-    """Carry the layers of one phase over to the replays of another trace, or of the same one.
+def with_carried_places(
+    replays: PhasedTrace, known: PhasedTrace | None = None, least_score: float = LEAST_SCORE
+) -> PhasedTrace:
+    """Carry draft steps and layers over to the replays that have none of their own.
 
     Args:
-        known: Holds a forward of the phase whose layers are known.
-        replays: Gets them for the graph replays of the phase that have none of their own.
-        phase: The phase.
-        least_score: See `carried_layers`; each sequence of kernels is matched on its own.
+        replays: Gets them, from its own forwards where these do.
+        known: Another capture of the same server; its rank of the same number tells, or its only
+            one. (Ranks of a pipeline hold different layers in the same kernels.)
+        least_score: Share of a forward's kernels that must match in order.
+
+    Returns:
+        The trace with the places, and the phases that have any. A refusal is told of another
+        capture only.
     """
-    numbers: dict[str, int] = {}
-    source = _known_forward(known, phase)
-    layer = np.full(replays.label.size, -1, np.int64)
-    scores, refused = [], 0
-    found: dict[tuple[int, ...], tuple[Int64s, float] | None] = {}
-    for rows in _replays_without_layers(replays, phase):
-        names = _names(replays, rows, numbers)
-        if names not in found:
-            told = None
-            if source is not None:
-                layers = known.places.layer[source]
-                own = _names(known, source, numbers)
-                told = carried_layers(own, layers, names, least_score)
-            found[names] = None if told is None else (told.layer, told.score)
-        match = found[names]
-        if match is None:
-            refused += 1
-        else:
-            layer[rows] = match[0]
-            scores.append(match[1])
-    return CarriedOver(layer, min(scores, default=None), refused)
+    if tells_places(replays):
+        known_here = _Known(replays, None)
+        replays = _carried(replays, known_here.forwards, known_here, least_score)
+    if known is None or not tells_places(known):
+        return replays
+    told = _Known(known, source_of(known))
+    return _carried(replays, forwards_of(replays), told, least_score)
 
 
-def _names(phased: PhasedTrace, rows: Int64s, numbers: dict[str, int]) -> tuple[int, ...]:
-    """Kernel names of some ops as numbers that several traces share."""
-    texts = phased.trace.names["text"].gather(phased.trace.ops["name"].gather(rows))
-    return tuple(numbers.setdefault(text, len(numbers)) for text in texts.to_list())
+def source_of(known: PhasedTrace) -> str:
+    """How the report names the capture that tells places."""
+    return str(known.trace.files["path"].first())
 
 
-def _known_forward(phased: PhasedTrace, phase: str) -> Int64s | None:
-    """The kernels of the forward of a phase that has most with a layer, in order."""
-    replayed = phased.trace.ops["graph_node_id"].is_not_null().to_numpy()
-    forwards = [*_groups(phased, phase, replayed), *_groups(phased, phase, ~replayed)]
-    with_layers = [int((phased.places.layer[rows] >= 0).sum()) for rows in forwards]
-    return forwards[int(np.argmax(with_layers))] if any(with_layers) else None
+def tells_places(phased: PhasedTrace) -> bool:
+    """Whether ranges tell the draft step or layer of any kernel."""
+    return bool((phased.places.step >= 0).any() or (phased.places.layer >= 0).any())
 
 
-def _replays_without_layers(phased: PhasedTrace, phase: str) -> list[Int64s]:
-    replayed = phased.trace.ops["graph_node_id"].is_not_null().to_numpy()
-    groups = _groups(phased, phase, replayed)
-    return [rows for rows in groups if (phased.places.layer[rows] < 0).all()]
+class _Source(NamedTuple):
+    """Kernel names of a forward whose places are known, with its steps and layers as two rows."""
+
+    names: list[int]
+    places: Int64s
 
 
-def _groups(phased: PhasedTrace, phase: str, chosen: NDArray[np.bool_]) -> list[Int64s]:
-    """The chosen kernels of a phase, those of one rank and launch or (eager ones) range together.
+class _Told(NamedTuple):
+    """The source that matches a forward best."""
 
-    Each group's kernels are in the order in which they start.
-    """
-    if phase not in phased.labels:
-        return []
-    kernels = (phased.trace.ops["kind"] == "kernel").to_numpy() & phased.collected
-    rows = np.flatnonzero(chosen & kernels & (phased.label == phased.labels.index(phase)))
-    if not rows.size:
-        return []
-    replayed = phased.trace.ops["graph_node_id"].is_not_null().to_numpy()[rows]
-    group = np.where(replayed, phased.attribution.launch[rows], phased.attribution.span[rows])
-    lane = phased.ops.lane[rows]
-    order = np.lexsort((rows, phased.ops.start_ns[rows], group, lane))
-    rows, group, lane = rows[order], group[order], lane[order]
-    cuts = np.flatnonzero((group[1:] != group[:-1]) | (lane[1:] != lane[:-1])) + 1
-    return np.split(rows, cuts)
+    match: Match
+    source: _Source
+
+
+class _Known:
+    """A capture in which ranges tell places; numbers of kernel names are shared with replays."""
+
+    def __init__(self, phased: PhasedTrace, source: str | None) -> None:
+        self.source = source
+        self.numbers: dict[str, int] = {}
+        self._phased = phased
+        self.forwards = forwards_of(phased)
+        self._names = _shared_names(phased, self.numbers)
+
+    def tells(self, phase: str) -> NDArray[np.bool_]:
+        """Whether any forward of a phase tells its draft step, and its layer."""
+        own = self._of(phase)
+        known: NDArray[np.bool_] = np.any(self.forwards.places[:, own] >= 0, axis=1)
+        return known
+
+    def sources(self, phase: str) -> dict[int, list[_Source]]:
+        """By lane the forwards of different kernels in which most places are known."""
+        found: dict[int, dict[bytes, tuple[int, _Source]]] = {}
+        places = self._phased.places
+        for forward in self._of(phase):
+            rows = self.forwards.of(forward)
+            parts = np.stack((places.step[rows], places.layer[rows]))
+            names, told = self._names[rows], int((parts >= 0).sum())
+            of_lane = found.setdefault(int(self.forwards.lane[forward]), {})
+            before = of_lane.get(names.tobytes())
+            if told and (before is None or before[0] < told):
+                of_lane[names.tobytes()] = told, _Source(names.tolist(), parts)
+        return {
+            lane: [one for _, one in sorted(each.values(), key=lambda pair: -pair[0])]
+            for lane, each in found.items()
+        }
+
+    def lane_of(self, replays: PhasedTrace, lane: int) -> int:
+        """The lane that runs what a lane of the replays does, -1 for none."""
+        if self.source is None:
+            return lane
+        numbers = self._phased.ranks.number
+        if len(numbers) == 1:
+            return 0
+        number = replays.ranks.number[lane]
+        return numbers.index(number) if number in numbers else -1
+
+    def _of(self, phase: str) -> Int64s:
+        if phase not in self._phased.labels:
+            return np.zeros(0, np.int64)
+        label = self._phased.labels.index(phase)
+        told = (self.forwards.places >= 0).any(axis=0)
+        return np.flatnonzero((self.forwards.label == label) & told)
+
+
+def _carried(
+    replays: PhasedTrace, forwards: Forwards, known: _Known, least_score: float
+) -> PhasedTrace:
+    """The replays with what one capture tells of their forwards."""
+    lacking = _lacking(replays, forwards, known)
+    if not lacking:
+        return replays
+    filling = _Filling(replays)
+    names = _shared_names(replays, known.numbers)
+    found = []
+    for phase, lacks in lacking.items():
+        matching = _Matching(known.sources(phase), least_score)
+        result = _Result()
+        for forward in np.flatnonzero(lacks.any(axis=0)).tolist():
+            rows = forwards.of(forward)
+            lane = known.lane_of(replays, int(forwards.lane[forward]))
+            told = matching.best(lane, names[rows])
+            if told is None or not matching.holds(told.match):
+                result.refused.append(None if told is None else told.match.score)
+            else:
+                result.scores.append(told.match.score)
+                filling.fill(rows, lacks[:, forward], told)
+        if result.scores or known.source is not None:
+            found.append(result.summary(phase, known.source, least_score))
+    if not found:
+        return replays
+    return replace(replays, places=filling.filled(), carried=(*replays.carried, *found))
+
+
+class _Filling:
+    """The places of a capture's ops, while some are filled in."""
+
+    def __init__(self, replays: PhasedTrace) -> None:
+        self._before = replays.places
+        self._places = np.stack((self._before.step, self._before.layer))
+        scores = self._before.scores
+        self._scores = np.full(self._places.shape, np.nan) if scores is None else scores.copy()
+
+    def fill(self, rows: Int64s, parts: NDArray[np.bool_], told: _Told) -> None:
+        """Give the kernels of a forward the steps, the layers, or both of its source."""
+        for part in np.flatnonzero(parts):
+            values = told.match.carried(told.source.places[part])
+            self._places[part, rows] = values
+            self._scores[part, rows] = np.where(values >= 0, told.match.score, np.nan)
+
+    def filled(self) -> OpPlaces:
+        """The places with all that was filled in."""
+        step, layer = self._places
+        return replace(self._before, step=step, layer=layer, scores=self._scores)
+
+
+def _lacking(
+    replays: PhasedTrace, forwards: Forwards, known: _Known
+) -> dict[str, NDArray[np.bool_]]:
+    """By phase which replayed forwards lack a step and a layer, as two rows, that can be told."""
+    found = {}
+    for label, phase in enumerate(replays.spans.phases):
+        lacks = (forwards.places < 0) & known.tells(phase)[:, None]
+        lacks &= forwards.replayed & (forwards.label == label)
+        if lacks.any():
+            found[phase] = lacks
+    return found
+
+
+class _Matching:
+    """Finds the source that matches best, each sequence of kernels once."""
+
+    def __init__(self, sources: dict[int, list[_Source]], least_score: float) -> None:
+        self._sources = sources
+        self._least_score = least_score
+        self._found: dict[tuple[int, bytes], _Told | None] = {}
+
+    def holds(self, match: Match) -> bool:
+        """Whether a match is good enough."""
+        return match.score >= self._least_score and match.same_number_of_blocks
+
+    def best(self, lane: int, names: Int64s) -> _Told | None:
+        """The best match of a forward's kernel names, one that holds before others."""
+        key = lane, names.tobytes()
+        if key not in self._found:
+            tried = self._sources.get(lane, [])[:_MOST_SOURCES]
+            told = [_Told(match_in_order(each.names, names.tolist()), each) for each in tried]
+            self._found[key] = max(
+                told, key=lambda each: (self.holds(each.match), each.match.score), default=None
+            )
+        return self._found[key]
+
+
+@dataclass(slots=True)
+class _Result:
+    """Scores of the forwards of a phase that were carried over, and of the refused ones."""
+
+    scores: list[float] = field(default_factory=list)
+    refused: list[float | None] = field(default_factory=list)
+
+    def summary(self, phase: str, source: str | None, least_score: float) -> CarriedPhase:
+        """What became of all of them."""
+        refused = [score for score in self.refused if score is not None]
+        return CarriedPhase(
+            phase,
+            source,
+            len(self.scores),
+            len(self.refused),
+            min(self.scores, default=None),
+            max(refused, default=None),
+            max(refused, default=0.0) >= least_score,
+        )
+
+
+def _shared_names(phased: PhasedTrace, numbers: dict[str, int]) -> Int64s:
+    """Kernel name of each op as a number that several traces share."""
+    texts = phased.trace.names["text"].to_list()
+    shared = np.array([numbers.setdefault(text, len(numbers)) for text in texts], np.int64)
+    return shared[phased.trace.ops["name"].to_numpy()]

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     Int64s = NDArray[np.int64]
 
 LEAST_SCORE: Final = 0.9
-"""Share of kernels that must match before a layer map is carried over."""
+"""Share of kernels that must match before layers are carried over."""
 
+_LEAST_SAME_COUNT_SHARE: Final = 0.5
 _LEAST_BLOCKS: Final = 2
 _LEAST_ANCHORS: Final = 3
 _LEAST_RECURRING_SHARE: Final = 0.75
@@ -29,41 +30,63 @@ _MOST_CELLS: Final = 1 << 25
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
-    """A layer map carried from one sequence of kernels to another.
+class Match:
+    """Two sequences of kernels laid side by side.
 
     Attributes:
-        layer: Layer of each kernel, -1 outside of layers.
+        place: Place in the first of each kernel of the second, -1 for none.
         score: Kernels that match in order, of the longer sequence.
+        same_count_share: Kernels of the first whose name occurs as often in the second, of those
+            whose name occurs there at all.
     """
 
-    layer: Int64s
+    place: Int64s
     score: float
+    same_count_share: float
+
+    @property
+    def same_number_of_blocks(self) -> bool:
+        """Whether they can be as many layers: one more or less changes most names' counts.
+
+        Names of which one sequence has none are another choice of kernels, and say nothing.
+        """
+        return self.same_count_share > _LEAST_SAME_COUNT_SHARE
+
+    def carried(self, labels: Int64s) -> Int64s:
+        """Labels of the first sequence's kernels, such as layers, for those of the second.
+
+        A kernel without a match has the label of the matches around it when they agree; -1 is no
+        label.
+        """
+        matched = self.place >= 0
+        return _filled(np.where(matched, np.append(labels, -1)[self.place], -1), matched)
 
 
-def carried_layers(
-    known: Sequence[int], layers: Int64s, names: Sequence[int], least_score: float = LEAST_SCORE
-) -> Carried | None:
-    """Carry the layers of an eager or captured run to a replay by the order of kernels.
+def match_in_order(known: Sequence[int], names: Sequence[int]) -> Match:
+    """Match two sequences of kernels along a longest common subsequence.
 
     Args:
-        known: Kernel names, as numbers, of the run whose layers are known, in order.
-        layers: Their layers, -1 outside of layers.
-        names: Kernel names of the replay in order.
-        least_score: Below it nothing is carried.
+        known: Kernel names, as numbers, of a forward in order.
+        names: Those of another.
 
     Returns:
-        The map by a longest common subsequence, None when too little of it matches. A kernel
-        without a match has the layer of the matches around it when they agree.
+        The match; nothing of sequences too long to be compared.
     """
-    longer = max(len(known), len(names))
-    if not longer or len(known) * len(names) > _MOST_CELLS:
-        return None
-    match = _common(np.array(known, np.int64), np.array(names, np.int64))
-    score = float((match >= 0).sum()) / longer
-    if score < least_score:
-        return None
-    return Carried(_filled(np.where(match >= 0, layers[match], -1), match >= 0), score)
+    first, second = np.array(known, np.int64), np.array(names, np.int64)
+    longer = max(first.size, second.size)
+    if np.array_equal(first, second):
+        return Match(np.arange(first.size), float(longer > 0), float(longer > 0))
+    if first.size * second.size > _MOST_CELLS:
+        return Match(np.full(second.size, -1, np.int64), 0.0, 0.0)
+    place = _common(first, second)
+    return Match(place, float((place >= 0).sum()) / longer, _same_count_share(known, names))
+
+
+def _same_count_share(known: Sequence[int], names: Sequence[int]) -> float:
+    count, other = Counter(known), Counter(names)
+    shared = {name: number for name, number in count.items() if other[name]}
+    same = sum(number for name, number in shared.items() if other[name] == number)
+    return same / sum(shared.values()) if shared else 0.0
 
 
 def _common(known: Int64s, names: Int64s) -> Int64s:

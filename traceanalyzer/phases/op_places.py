@@ -43,6 +43,8 @@ class OpPlaces:
         birth_phase: Place in `Spans.phases` of the phase range that was open when the op's graph
             node was captured, -1 for none.
         born: Whether the capture of the op's graph node is recorded.
+        scores: Two rows, for step and layer: where one was carried over from another forward, the
+            share of the forward's kernels that matched; NaN elsewhere. None where none was.
     """
 
     step: Int64s
@@ -51,6 +53,7 @@ class OpPlaces:
     modules: tuple[str, ...]
     birth_phase: Int64s
     born: NDArray[np.bool_]
+    scores: NDArray[np.float64] | None = None
 
 
 def places_of_ops(trace: Trace, spans: Spans, launch: Int64s) -> OpPlaces:

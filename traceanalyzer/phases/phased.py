@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from traceanalyzer.phases.attribution import Attribution
+    from traceanalyzer.phases.carried_layers import CarriedPhase
     from traceanalyzer.phases.inference import Inference
     from traceanalyzer.phases.op_places import OpPlaces
     from traceanalyzer.phases.ranks import Ranks
@@ -53,6 +54,7 @@ class PhasedTrace:
         places: Draft step, layer and module of each op.
         inference: How phases were inferred, or why not; None where ranges mean phases, where no
             inference was wanted, and without GPU work.
+        carried: Phases with draft steps or layers that the order of kernels tells.
     """
 
     trace: Trace
@@ -67,6 +69,7 @@ class PhasedTrace:
     cycle: NDArray[np.int64]
     places: OpPlaces
     inference: Inference | None = None
+    carried: tuple[CarriedPhase, ...] = ()
 
 
 def settle_phases(trace: Trace, rules: Rules, *, infer: bool = True) -> PhasedTrace:

@@ -17,6 +17,7 @@ from traceanalyzer.analyses.gaps import explain_gaps
 from traceanalyzer.analyses.graph_table import graph_table
 from traceanalyzer.analyses.idle_ranks import idle_cycles
 from traceanalyzer.analyses.kernel_classes import ROWS, busy_pieces, class_time, kernel_totals
+from traceanalyzer.analyses.kernel_slots import kernel_slots
 from traceanalyzer.analyses.launch_lead import host_lead
 from traceanalyzer.analyses.longest_kernels import longest_kernels
 from traceanalyzer.analyses.phase_time import phase_segments, phase_totals
@@ -24,22 +25,26 @@ from traceanalyzer.analyses.replayed_ops import replayed_ops
 from traceanalyzer.analyses.sub_phases import sub_phase_time
 from traceanalyzer.analyses.synchronisations import synchronisations
 from traceanalyzer.assembly.buckets import Evidence, bucket_order, bucket_reports
+from traceanalyzer.assembly.class_waits import class_waits
 from traceanalyzer.assembly.cycle_rows import KeptCycles, listed_cycles
 from traceanalyzer.assembly.cycle_timing import gpu_timing
 from traceanalyzer.assembly.graphs import graph_reports, phase_parts
 from traceanalyzer.assembly.inference import inference_of
 from traceanalyzer.assembly.instrumentation import instrumentation_of
+from traceanalyzer.assembly.kernel_slots import SLOT_PHASES
 from traceanalyzer.assembly.kernel_totals import KERNELS_LISTED, kernel_rows
 from traceanalyzer.assembly.kernel_work import KernelTables, kernel_work
 from traceanalyzer.assembly.ranks import LaneTables, coverage, lane_names, rank_report
 from traceanalyzer.assembly.skew import SkewSources, group_skews
 from traceanalyzer.phases.alignment import align_steps
+from traceanalyzer.phases.carried_layers import with_carried_places
 from traceanalyzer.phases.parallel_groups import parallel_groups
 from traceanalyzer.phases.phased import settle_phases
 from traceanalyzer.phases.spans import classify_ranges
 from traceanalyzer.pipeline.found import Found, kept_cycles
 
 if TYPE_CHECKING:
+    from traceanalyzer.analyses.collective_wait import CollectiveWaits
     from traceanalyzer.analyses.kernel_classes import BusyPieces
     from traceanalyzer.assembly.timing import Timing
     from traceanalyzer.intervals import Segments
@@ -52,7 +57,14 @@ if TYPE_CHECKING:
     from traceanalyzer.trace import Trace
 
 
-def on_gpu(trace: Trace, rules: Rules, progress: Progress, *, infer: bool) -> Found:
+def on_gpu(
+    trace: Trace,
+    rules: Rules,
+    progress: Progress,
+    *,
+    infer: bool,
+    known: PhasedTrace | None = None,
+) -> Found:
     """Measure every rank.
 
     Args:
@@ -60,9 +72,10 @@ def on_gpu(trace: Trace, rules: Rules, progress: Progress, *, infer: bool) -> Fo
         rules: What names of ranges mean.
         progress: Told about each stage.
         infer: Whether to infer phases where no range means one.
+        known: Another capture that tells draft steps and layers of the same server.
     """
     progress("attributing", 0.0)
-    phased = settle_phases(trace, rules, infer=infer)
+    phased = with_carried_places(settle_phases(trace, rules, infer=infer), known)
     progress("measuring", 0.4)
     measured = _measured(phased)
     progress("measuring", 0.8)
@@ -137,6 +150,11 @@ class _Measured:
         """Tensor-parallel groups."""
         return parallel_groups(self.phased.trace, self.phased.ranks)
 
+    @cached_property
+    def waits(self) -> list[CollectiveWaits]:
+        """Waiting in the collectives of each group."""
+        return [collective_waits(self.phased, group) for group in self.groups]
+
 
 def _measured(phased: PhasedTrace) -> _Measured:
     timed = phased.collected
@@ -159,12 +177,15 @@ def _lane_tables(measured: _Measured) -> LaneTables:
 def _evidence(measured: _Measured) -> Evidence:
     """What is known of cycles beside their times: acceptance, launches, kernel classes."""
     phased, timing = measured.phased, measured.timing
-    kept_bucket = np.where(timing.kept(), measured.bucket, -1)
+    kept_bucket = np.where(timing.kept(), measured.bucket.astype(np.int64), -1)
+    class_of_op = measured.pieces.class_of_op
     tables = KernelTables(
         cycle_launches(phased),
         measured.classes,
-        longest_kernels(phased, kept_bucket, measured.pieces.class_of_op),
-        _class_names(replayed_ops(phased, measured.pieces.class_of_op)),
+        longest_kernels(phased, kept_bucket, class_of_op),
+        _class_names(replayed_ops(phased, class_of_op)),
+        kernel_slots(phased, kept_bucket, measured.pieces, np.isin(phased.labels, SLOT_PHASES)),
+        class_waits(measured.waits, class_of_op),
     )
     accepted = accepted_by_bucket(phased.trace, measured.kept)
     return Evidence(accepted, kernel_work(timing, tables))
@@ -183,9 +204,8 @@ def _known_of_cycles(measured: _Measured) -> KeptCycles:
 def _skew(measured: _Measured) -> list[GroupSkew]:
     """Waiting between the ranks of each group."""
     phased = measured.phased
-    waits = [collective_waits(phased, group) for group in measured.groups]
     idle = idle_cycles(phased)
-    sources = SkewSources(waits, phased.ranks.number, measured.classes, idle)
+    sources = SkewSources(measured.waits, phased.ranks.number, measured.classes, idle)
     return group_skews(measured.timing, sources)
 
 

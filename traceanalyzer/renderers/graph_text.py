@@ -9,7 +9,7 @@ from traceanalyzer.renderers.figures import count, decimals_for, duration, milli
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from traceanalyzer.report import GraphReport, PhaseParts, Report
+    from traceanalyzer.report import Estimated, GraphReport, PartTime, PhaseParts, Report
 
 GRAPH_TITLES: Final = (
     "graph of",
@@ -26,11 +26,13 @@ GRAPH_TITLES: Final = (
 )
 STEP_TITLES: Final = ("draft step", "batch", "GPU ms/cycle", "5-95 %", "share")
 
+_CARRIED: Final = " (carried over)"
 _REPLAY_ONLY: Final = (
     "Phase at replay only: of the graphs recorded node by node no range tells what their nodes "
     "were captured in, so draft steps and layers inside them are unknown. Start recording before "
     "the server captures its graphs, or record with: "
-    "nsys profile --cuda-graph-trace=node:nvtx-precapture."
+    "nsys profile --cuda-graph-trace=node:nvtx-precapture. Or name a capture of the same server "
+    "in which ranges do: --layers-from TRACE."
 )
 
 
@@ -68,9 +70,9 @@ def step_rows(report: Report) -> list[list[str]]:
     """Every draft step of every bucket, a cell for each of `STEP_TITLES`."""
     return [
         [
-            f"{phases.phase} {part.number}",
+            f"{phases.phase} {part.number}{_CARRIED if phases.carried_score is not None else ''}",
             _batch(report, phases),
-            milliseconds(time.mean, decimals=decimals_for(time.mean)),
+            _mean(part),
             f"{milliseconds(time.p5)}-{milliseconds(time.p95)}",
             percent(part.share),
         ]
@@ -81,20 +83,57 @@ def step_rows(report: Report) -> list[list[str]]:
     ]
 
 
+def _mean(part: PartTime) -> str:
+    """The mean, and its interval where it rests on two passes."""
+    mean = part.busy_ns_per_cycle.mean
+    decimals = decimals_for(mean)
+    text = milliseconds(mean, decimals=decimals)
+    found = part.corrected_ns
+    if found is None or found.low is None or found.high is None:
+        return text
+    low, high = (milliseconds(end, decimals=decimals) for end in (found.low, found.high))
+    return f"{text} [{low}, {high}]"
+
+
 def layer_lines(report: Report) -> list[str]:
     """One sentence for the layers of each phase."""
     return [
-        _layers(phases, _batch(report, phases)) for phases in report.parts if phases.part == "layer"
+        _layers(phases, _batch(report, phases)) + _evidence(report, phases)
+        for phases in report.parts
+        if phases.part == "layer"
     ]
 
 
 def _layers(phases: PhaseParts, batch: str) -> str:
     where = f"{phases.phase} at batch {batch}: "
+    time = duration(phases.mean_ns) + _interval(phases.corrected_mean_ns)
     if len(phases.parts) == 1:
-        return f"{where}1 layer, {duration(phases.mean_ns)} in a cycle"
+        return f"{where}1 layer, {time} in a cycle"
     return (
-        f"{where}{count(len(phases.parts))} layers, {duration(phases.mean_ns)} each in a cycle; "
+        f"{where}{count(len(phases.parts))} layers, {time} each in a cycle; "
         f"layer {phases.longest} takes longest"
+    )
+
+
+def _interval(found: Estimated | None) -> str:
+    if found is None or found.low is None or found.high is None:
+        return ""
+    return f" [{duration(found.low)}, {duration(found.high)}]"
+
+
+def _evidence(report: Report, phases: PhaseParts) -> str:
+    """Where ranges do not tell the layers: what does, and how well it fits."""
+    if phases.carried_score is None:
+        return ""
+    sources = [
+        "forwards of this capture" if each.source is None else each.source
+        for each in report.carried
+        if each.phase == phases.phase and each.forwards
+    ]
+    source = f" from {' and '.join(sources)}" if sources else ""
+    return (
+        f"; carried over{source} by the order of kernels, "
+        f"{percent(phases.carried_score)} of which match"
     )
 
 

@@ -5,6 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traceanalyzer.renderers import verdict_text as words
+from traceanalyzer.renderers.growth_text import (
+    GROWTH_TITLES,
+    cause_lines,
+    evidence_lines,
+    growth_rows,
+)
 from traceanalyzer.renderers.markdown_tables import escaped, markdown_table
 
 if TYPE_CHECKING:
@@ -35,10 +41,12 @@ def why_and_what(report: Report) -> list[str]:
     lines = words.detail_lines(report, main)
     if lines:
         parts.append("\n".join(f"- {escaped(line)}" for line in lines))
-    growth = words.growth_rows(main)
+    growth = growth_rows(main)
     if growth:
-        table = markdown_table(words.GROWTH_TITLES, growth)
-        parts.append(f"## Why verify costs more than a plain step\n\n{table}")
+        parts.append("## Why verify costs more than a plain step")
+        parts.append("\n".join(f"- {escaped(line)}" for line in cause_lines(main)))
+        parts.append(markdown_table(GROWTH_TITLES, growth))
+        parts.append("\n".join(f"- {escaped(line)}" for line in evidence_lines(main)))
     if verdict.actions:
         table = markdown_table(words.ACTION_TITLES, words.action_rows(verdict))
         parts.append(f"## What to do\n\n{table}")

@@ -9,14 +9,18 @@ from rich.text import Text
 
 from traceanalyzer.renderers import verdict_text as words
 from traceanalyzer.renderers.figures import safe
+from traceanalyzer.renderers.growth_text import (
+    GROWTH_TITLES,
+    cause_lines,
+    evidence_lines,
+    growth_rows,
+)
 from traceanalyzer.renderers.screen import Column, bold, fitted, indented, screen_width
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rich.console import RenderableType
 
-    from traceanalyzer.report import Report, Verdict
+    from traceanalyzer.report import BucketVerdict, Report, Verdict
 
 _STYLES: Final = {"winning": "green", "losing": "red", "undecided": "yellow", "mixed": "yellow"}
 
@@ -54,22 +58,26 @@ def why_and_what(report: Report) -> list[RenderableType]:
         return []
     parts: list[RenderableType] = [safe(line) for line in words.detail_lines(report, main)]
     parts += [""] if parts else []
-    return [*parts, *_growth(words.growth_rows(main), main.target_to_decode), *_actions(verdict)]
+    return [*parts, *_growth(main), *_actions(verdict)]
 
 
-def _growth(rows: Sequence[tuple[str, ...]], factor: float | None) -> list[RenderableType]:
+def _growth(main: BucketVerdict) -> list[RenderableType]:
+    rows, factor = growth_rows(main), main.target_to_decode
     if not rows:
         return []
     needs = (9, 7, 8, 4, 6, 5)
     columns = [
         Column(title, need, figures=0 < place < 5, wraps=place == 5, least_width=24)
-        for place, (title, need) in enumerate(zip(words.GROWTH_TITLES, needs, strict=True))
+        for place, (title, need) in enumerate(zip(GROWTH_TITLES, needs, strict=True))
     ]
     cells = [[safe(cell) for cell in row] for row in rows]
     title = "Why verify costs more than a plain step"
     if factor is not None:
         title = f"Why verify costs {factor:.2f}× a plain step"
-    return [bold(title), indented(fitted(columns, cells, width=screen_width() - 2)), ""]
+    table = indented(fitted(columns, cells, width=screen_width() - 2))
+    causes = [Padding(safe(line), (0, 0, 0, 2)) for line in cause_lines(main)]
+    rests = [Text(f"  {safe(line)}", style="dim") for line in evidence_lines(main)]
+    return [bold(title), *causes, table, *rests, ""]
 
 
 def _actions(verdict: Verdict) -> list[RenderableType]:

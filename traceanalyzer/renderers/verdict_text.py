@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.kernels.short_names import short_name, short_pair
 from traceanalyzer.renderers.figures import count, decimals_for, milliseconds, percent
-from traceanalyzer.report import Growth
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
 
 SIGNS: Final = {"winning": "✓", "losing": "✗", "undecided": "?", "mixed": "±"}
 _BOUNDLESS: Final = 1e5  # times the value: nothing bounds such an interval
-_SMALL_GROWTH: Final = 0.002  # of verify: classes below it share a row
 _SENTENCES: Final = {
     "winning": "Speculation is winning",
     "losing": "Speculation is losing",
@@ -202,49 +199,6 @@ def _time(name: str, needed_ns: float, present_ns: float) -> str:
 
 def _change(needed: float, present: float) -> str:
     return f"{100 * (needed / present - 1):+.0f} %"
-
-
-GROWTH_TITLES: Final = ("class", "plain ms", "verify ms", "×", "more ms", "kernel")
-
-
-def growth_rows(main: BucketVerdict) -> list[tuple[str, ...]]:
-    """Why verify is dearer than a plain step, the largest growth first, small ones in one row."""
-    whole_ns = sum(row.verify_ns for row in main.growth)
-    decimals = decimals_for(whole_ns)
-    large = [row for row in main.growth if _difference_ns(row) >= _SMALL_GROWTH * whole_ns]
-    small = [row for row in main.growth if row not in large]
-    rows = [_growth_row(row, decimals) for row in large]
-    if small:
-        plain_ns, verify_ns = (
-            sum(row.decode_ns for row in small),
-            sum(row.verify_ns for row in small),
-        )
-        name = small[0].name if len(small) == 1 else f"{len(small)} classes that grew little"
-        rows.append(_growth_row(Growth(name, plain_ns, verify_ns, None, None), decimals))
-    return rows
-
-
-def _difference_ns(row: Growth) -> float:
-    return abs(row.verify_ns - row.decode_ns)
-
-
-def _growth_row(row: Growth, decimals: int) -> tuple[str, ...]:
-    return (
-        row.name,
-        milliseconds(row.decode_ns, decimals=decimals),
-        milliseconds(row.verify_ns, decimals=decimals),
-        f"{row.verify_ns / row.decode_ns:.1f}" if row.decode_ns > 0 else "new",
-        f"{(row.verify_ns - row.decode_ns) / 1e6:+.{decimals}f}",
-        _kernels(row.decode_kernel, row.verify_kernel),
-    )
-
-
-def _kernels(before: str | None, after: str | None) -> str:
-    if before == after or after is None:
-        return ""
-    if before is None:
-        return f"new: {short_name(after)}"
-    return " → ".join(short_pair(before, after))
 
 
 ACTION_TITLES: Final = ("", "what to do", "at most", "evidence", "refuted by")

@@ -17,6 +17,7 @@ from traceanalyzer.report.buckets import (
     BucketShape,
     ClassTime,
     Estimated,
+    KernelSlot,
     Rollup,
     SlotLedger,
 )
@@ -34,7 +35,8 @@ from traceanalyzer.report.capture import (
     Tool,
 )
 from traceanalyzer.report.detail import OTHER_KERNELS, CycleRow, KernelTotal
-from traceanalyzer.report.graphs import GraphReport, PartTime, PhaseParts
+from traceanalyzer.report.graphs import CarriedPlaces, GraphReport, PartTime, PhaseParts
+from traceanalyzer.report.growth import Growth, GrowthCause, GrowthEvidence, KernelGrowth
 from traceanalyzer.report.ranks import (
     CyclesReport,
     Device,
@@ -58,7 +60,6 @@ from traceanalyzer.report.verdict import (
     Action,
     Agreement,
     BucketVerdict,
-    Growth,
     MixedLoad,
     Reading,
     Verdict,
@@ -77,6 +78,7 @@ __all__ = [
     "BucketVerdict",
     "Capture",
     "CaptureFile",
+    "CarriedPlaces",
     "Check",
     "ClassShare",
     "ClassTime",
@@ -93,9 +95,13 @@ __all__ = [
     "GraphReport",
     "GroupSkew",
     "Growth",
+    "GrowthCause",
+    "GrowthEvidence",
     "HostLead",
     "InferenceReport",
     "Instrumentation",
+    "KernelGrowth",
+    "KernelSlot",
     "KernelTotal",
     "LatePhase",
     "MethodShare",
@@ -141,6 +147,7 @@ class Report:
     buckets: list[BucketReport]
     graphs: list[GraphReport] = field(default_factory=list)
     parts: list[PhaseParts] = field(default_factory=list)
+    carried: list[CarriedPlaces] = field(default_factory=list)
     skew: list[GroupSkew] = field(default_factory=list)
     inference: InferenceReport | None = None
     acceptance: Acceptance | None = None

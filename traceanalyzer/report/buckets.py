@@ -41,6 +41,8 @@ class ClassTime:
         replayed_ops_per_cycle: Those that are nodes of a graph.
         busy_half_width_ns: To either end of the 95 % interval of `busy_ns_per_cycle`; None of one
             cycle.
+        wait_ns_per_cycle: Of collectives: the part of `busy_ns_per_cycle` in which the device only
+            waited for a late rank; None where waiting cannot be told from transfer.
     """
 
     kernel_class: str
@@ -48,6 +50,29 @@ class ClassTime:
     busy_ns_per_cycle: float
     longest_kernel: str | None
     replayed_ops_per_cycle: float = 0.0
+    busy_half_width_ns: float | None = None
+    wait_ns_per_cycle: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSlot:
+    """Kernels that stand in one place of a forward, in all of its layers that are alike.
+
+    Attributes:
+        kernel: Its name; `OTHER_KERNELS` for all of the class that are not listed.
+        kernel_class: Its class.
+        block: Place in the phase's `kernel_blocks` of the block that it stands in, the slots of a
+            block in the order in which they run; -1 for what stands in none.
+        ops_per_cycle: Over the cycles of `classes`.
+        busy_ns_per_cycle: Time in which they run.
+        busy_half_width_ns: To either end of its 95 % interval; None of one cycle.
+    """
+
+    kernel: str
+    kernel_class: str
+    block: int
+    ops_per_cycle: float
+    busy_ns_per_cycle: float
     busy_half_width_ns: float | None = None
 
 
@@ -69,6 +94,11 @@ class BucketPhase:
         class_cycles: How many cycles those are.
         class_window_ns: Mean window in those cycles.
         class_window_half_width_ns: To either end of its 95 % interval; None of one cycle.
+        class_idle_half_width_ns: The same of its idle time in those cycles.
+        kernel_blocks: How often each block of kernels runs, in the order of most of those cycles;
+            empty where the phase is none of the target's, or has too many kernels to list.
+        kernel_slots: Time by place in those blocks. In the cycles in which kernels were recorded
+            the slots of a class add up to its time; `classes` are what they are shares of.
         whole_cycles: How many cycles have replays of the phase as whole-graph rows.
         whole_window_ns: Mean window in those; None where none has.
     """
@@ -85,6 +115,9 @@ class BucketPhase:
     class_cycles: int = 0
     class_window_ns: float = 0.0
     class_window_half_width_ns: float | None = None
+    class_idle_half_width_ns: float | None = None
+    kernel_blocks: list[int] = field(default_factory=list)
+    kernel_slots: list[KernelSlot] = field(default_factory=list)
     whole_cycles: int = 0
     whole_window_ns: Estimated | None = None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from traceanalyzer.report.buckets import Estimated
 from traceanalyzer.report.ranks import Spread
 
 
@@ -24,8 +25,10 @@ class GraphReport:
         waited_share: Of the time in its launch calls, the part in which the GPU was idle until
             the replay began.
         blocks: Blocks that recur in its kernels, such as layers; None where none do.
-        inside: "capture-time range" where ranges tell what its nodes were captured in, "phase at
-            replay only" where they do not, "whole-graph row" where its ops are not recorded.
+        inside: "capture-time range" where ranges tell what its nodes were captured in, "order of
+            kernels" where draft steps or layers are carried over from forwards in which they do,
+            "phase at replay only" where nothing tells, "whole-graph row" where its ops are not
+            recorded.
     """
 
     phases: list[str]
@@ -51,12 +54,20 @@ class PartTime:
         cycles: Kept cycles in which it ran.
         busy_ns_per_cycle: GPU time in those cycles.
         share: Of the time of all parts of the phase.
+        nodes_per_cycle: Graph nodes of it that one of those cycles replays.
+        half_width_ns: Of the mean time; None where one cycle tells no spread.
+        corrected_ns: The mean time where it was recorded node by node and the phase's window with
+            whole-graph rows: scaled to that window, what recording nodes cost taken out; all other
+            times of the part are scaled alike. None elsewhere.
     """
 
     number: int
     cycles: int
     busy_ns_per_cycle: Spread
     share: float
+    nodes_per_cycle: float = 0.0
+    half_width_ns: float | None = None
+    corrected_ns: Estimated | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +81,9 @@ class PhaseParts:
         parts: In order of their numbers.
         mean_ns: Mean time of a part in a cycle.
         longest: Number of the part that takes longest.
+        corrected_mean_ns: The mean time with its interval, see `PartTime.corrected_ns`.
+        carried_score: Where parts are carried over by the order of kernels: the lowest share of a
+            forward's kernels that matched. None where ranges tell all of them.
     """
 
     bucket: int
@@ -78,3 +92,30 @@ class PhaseParts:
     parts: list[PartTime]
     mean_ns: float
     longest: int
+    corrected_mean_ns: Estimated | None = None
+    carried_score: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CarriedPlaces:
+    """Draft steps and layers of one phase's replays, carried over by the order of their kernels.
+
+    Attributes:
+        phase: The phase.
+        source: File of the capture whose ranges tell them; None for this one's own forwards.
+        forwards: Replayed forwards that have them by it.
+        refused: Replayed forwards that do not match.
+        lowest_score: Share of kernels that match in order, the lowest of the first; None when
+            there are none.
+        refused_score: The same, the highest of the second; None when there are none, and when the
+            source tells nothing of the phase on their ranks.
+        other_number: Whether that would do, but layers or steps are more or fewer there.
+    """
+
+    phase: str
+    source: str | None
+    forwards: int
+    refused: int
+    lowest_score: float | None = None
+    refused_score: float | None = None
+    other_number: bool = False

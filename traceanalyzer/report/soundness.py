@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from traceanalyzer.report.buckets import BucketReport, Estimated
+from traceanalyzer.report.buckets import BucketPhase, BucketReport, Estimated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+_MOST_KERNELS: Final = 1 << 22
+"""In the blocks of a phase: what nobody's forward runs, written out, would fill the memory."""
 
 
 def contradiction(report: Any) -> str | None:
@@ -28,6 +32,8 @@ def _contradictions(found: Any) -> Iterator[str]:
         yield f"{found.value} is not within [{found.low}, {found.high}]"
     elif isinstance(found, BucketReport) and found.mean_period_ns.value < 0:
         yield f"a cycle takes {found.mean_period_ns.value} ns"
+    elif isinstance(found, BucketPhase) and not _has_its_blocks(found):
+        yield f"the kernels of {found.phase} do not stand in its {len(found.kernel_blocks)} blocks"
     if isinstance(found, (list, tuple)):
         for each in found:
             yield from _contradictions(each)
@@ -40,3 +46,12 @@ def _is_ordered(found: Estimated) -> bool:
     low = found.value if found.low is None else found.low
     high = found.value if found.high is None else found.high
     return low <= found.value <= high
+
+
+def _has_its_blocks(phase: BucketPhase) -> bool:
+    """Whether slots stand in blocks that are there, and blocks run as often as they can."""
+    blocks = phase.kernel_blocks
+    if not all(-1 <= slot.block < len(blocks) for slot in phase.kernel_slots):
+        return False
+    kernels = sum(blocks[slot.block] for slot in phase.kernel_slots if slot.block >= 0)
+    return all(repeats > 0 for repeats in blocks) and kernels <= _MOST_KERNELS

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from traceanalyzer.report.buckets import Estimated
+from traceanalyzer.report.growth import Growth, GrowthCause, GrowthEvidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +38,6 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Growth:
-    """Why verify is dearer than a plain step: one kernel class, or "gaps" for idle time."""
-
-    name: str
-    decode_ns: float
-    verify_ns: float
-    decode_kernel: str | None
-    verify_kernel: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class BucketVerdict:
     """One bucket of speculating cycles against plain decode at the same batch.
 
@@ -74,6 +64,8 @@ class BucketVerdict:
         free_drafting_speedup: If draft and draft extend cost nothing.
         perfect_acceptance_speedup: If every draft were accepted.
         growth: Kernel classes, plain step against verify, the largest growth first.
+        growth_causes: What stands out among them, the dearest first; empty where nothing does.
+        growth_evidence: What they rest on; None where `growth` is empty.
         draft_collective_ns: Collectives inside draft and draft extend per cycle, waiting
             included; None where kernels were not recorded.
     """
@@ -98,6 +90,8 @@ class BucketVerdict:
     free_drafting_speedup: float | None = None
     perfect_acceptance_speedup: float | None = None
     growth: list[Growth] = field(default_factory=list)
+    growth_causes: list[GrowthCause] = field(default_factory=list)
+    growth_evidence: GrowthEvidence | None = None
     draft_collective_ns: float | None = None
 
 

@@ -164,7 +164,7 @@ class _Server:
             self.group.spend(self._host_ns(0.15))
             with self._cycle_range(iteration.number):
                 if self.settings.marks:
-                    self.marks.batch(iteration, replayed=iteration.replayed)
+                    self.marks.batch(iteration, self._padded_batch(iteration))
                 if iteration.kind == "decode":
                     self._decode(turn)
                 elif self.settings.fused:
@@ -264,7 +264,7 @@ class _Server:
         works = own.warming_up(phase) if iteration.warm_up else own.works[phase]
         if not works:
             return
-        if iteration.replayed:
+        if iteration.replayed and not (phase == "verify" and self.settings.verify_eager):
             self.group.replay(
                 works, own.graphs[phase], node_ranks(self.settings, detailed=detailed)
             )
@@ -272,8 +272,19 @@ class _Server:
             for step in range(self.settings.draft_tokens - 1):
                 with self.group.range("draft.step", iteration.number):
                     self.group.eager([work for work in works if work.step == step])
+        elif phase == "verify" and self.settings.verify_eager:
+            for work in works:
+                self.group.spend(round(1e3 * self.settings.verify_eager_us))
+                self.group.eager([work])
         else:
             self.group.eager(works)
+
+    def _padded_batch(self, iteration: Iteration) -> int:
+        """Requests that the graph of the target's forward has room for; 0 without a graph."""
+        eager = iteration.kind == "verify" and self.settings.verify_eager
+        if eager or not iteration.replayed:
+            return 0
+        return self.settings.padded_batch(iteration.batch_size)
 
     def _host_ns(self, share: float) -> int:
         return int(self.settings.host_ms * 1e6 * share)

@@ -65,7 +65,8 @@ def capture_forwards(
 def _captured_phases(settings: Eagle3Settings) -> list[str]:
     if not settings.speculates:
         return ["decode"]
-    phases = [FUSED] if settings.fused else ["draft", "verify", "draft_extend"]
+    target = [] if settings.verify_eager else ["verify"]
+    phases = [FUSED] if settings.fused else ["draft", *target, "draft_extend"]
     return [*phases, "decode"] if settings.decode_every else phases
 
 

@@ -62,7 +62,7 @@ def forward_works(
     Raises:
         InputError: A phase is asked to be shorter than the gaps between its kernels.
     """
-    growth = 1 + _BATCH_GROWTH * (batch_size - 1)
+    growth = 1 + _BATCH_GROWTH * (settings.padded_batch(batch_size) - 1)
     around = _around(settings)
     lengths_ns = {
         phase: 1e6 * growth * (length_ms + corrections_ms.get(phase, 0.0))
@@ -125,15 +125,18 @@ def _dense_model(settings: Eagle3Settings, *, parallel: bool) -> dict[str, list[
 def _moe_model(settings: Eagle3Settings, *, parallel: bool) -> dict[str, list[Work]]:
     first_ms = settings.verify_window_ms(1)
     growth = moe_programs.Growth(
-        first_ms - settings.decode_ms, settings.verify_window_ms() - first_ms
+        max(0.0, first_ms - settings.decode_ms), settings.verify_window_ms() - first_ms
     )
     prompt = moe_programs.target_forward(settings.layers, growth, parallel=parallel)
+    decode, verify = moe_programs.decode_and_verify(
+        settings.verify_growth, growth, settings.layers, parallel=parallel
+    )
     extend = moe_programs.draft_extend_forward(parallel=parallel)
     return {
         "draft": moe_programs.draft_forwards(settings.draft_tokens - 1, parallel=parallel),
-        "verify": prompt,
+        "verify": verify,
         "draft_extend": extend,
-        "decode": moe_programs.target_forward(settings.layers, None, parallel=parallel),
+        "decode": decode,
         "prefill": prompt,
         "draft_prefill": extend,
     }

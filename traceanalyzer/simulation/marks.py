@@ -49,11 +49,11 @@ class MarkWriter:
         """Say which tensor-parallel rank this process is."""
         self._mark("ranks", _packed(_RANKS, rank, size, 0, 1, 0, 1))
 
-    def batch(self, iteration: Iteration, *, replayed: bool) -> None:
-        """Say what an iteration is about to run; a replayed batch fits its graph."""
+    def batch(self, iteration: Iteration, padded_batch: int) -> None:
+        """Say what an iteration is about to run; `padded_batch` is 0 where it is not replayed."""
         number, size = iteration.number, iteration.batch_size
         flags = _WARM_UP * iteration.warm_up + _DUMMY * iteration.dummy
-        self._mark("batch", _packed(_BATCH, number, size, size if replayed else 0, flags))
+        self._mark("batch", _packed(_BATCH, number, size, padded_batch, flags))
         drafted, verified = iteration.draft_tokens * size, iteration.verified_tokens * size
         self._mark("tokens", _packed(_TOKENS, number, drafted, verified))
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from traceanalyzer.simulation.recording import KernelName
+    from traceanalyzer.simulation.settings import VerifyGrowth
 
 _Part = tuple[str, "KernelName", float]
 """Kernel class, kernel and weight."""
@@ -109,6 +110,11 @@ class Growth:
     step_ms: float = 0.0
     tokens_ms: float = 0.0
 
+    @property
+    def whole_ms(self) -> float:
+        """Both."""
+        return self.step_ms + self.tokens_ms
+
 
 def target_forward(layers: int, growth: Growth | None, *, parallel: bool) -> list[Work]:
     """The target over its tokens, up to the gathered logits; decode when nothing grows."""
@@ -118,6 +124,51 @@ def target_forward(layers: int, growth: Growth | None, *, parallel: bool) -> lis
         works += [replace(work, layer=layer) for work in own]
     works += [_work(part) for part in _LOGITS]
     return works if parallel else [work for work in works if not work.collective]
+
+
+def decode_and_verify(
+    taken_by: VerifyGrowth, growth: Growth, layers: int, *, parallel: bool
+) -> tuple[list[Work], list[Work]]:
+    """The target over one token and over all tokens to verify.
+
+    Args:
+        taken_by: Which kernels take the growth.
+        growth: How much longer verify is.
+        layers: Layers of the target.
+        parallel: Whether there are several ranks, and with them collectives.
+    """
+    decode = target_forward(layers, None, parallel=parallel)
+    match taken_by:
+        case "usual":
+            return decode, target_forward(layers, growth, parallel=parallel)
+        case "even":
+            return decode, decode
+        case "attention":
+            grown = _grown(decode, moe_kernel_names.DECODE_ATTENTION, growth)
+            return decode, _renamed(
+                grown, moe_kernel_names.DECODE_ATTENTION, moe_kernel_names.PROMPT_ATTENTION
+            )
+        case "all_reduce":
+            one_shot = _renamed(decode, kernel_names.NCCL_ALL_REDUCE, kernel_names.ALL_REDUCE)
+            return one_shot, _grown(decode, kernel_names.NCCL_ALL_REDUCE, growth)
+        case "experts":
+            return decode, _grown(decode, moe_kernel_names.EXPERT_GEMM, growth)
+
+
+def _renamed(works: list[Work], before: KernelName, after: KernelName) -> list[Work]:
+    return [replace(work, kernel=after) if work.kernel is before else work for work in works]
+
+
+def _grown(works: list[Work], kernel: KernelName, growth: Growth) -> list[Work]:
+    """One kernel longer, so that all are by the growth's share of what they took."""
+    own_ns = sum(work.duration_ns for work in works if work.kernel is kernel)
+    factor = 1 + 1e6 * growth.whole_ms / own_ns if own_ns else 1.0
+    return [
+        replace(work, duration_ns=round(work.duration_ns * factor))
+        if work.kernel is kernel
+        else work
+        for work in works
+    ]
 
 
 def draft_forwards(count: int, *, parallel: bool) -> list[Work]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.simulation.settings import Eagle3Settings
@@ -65,6 +66,37 @@ def tiny() -> Eagle3Settings:
     )
 
 
+VERIFY_CAUSES: Final[Mapping[str, Mapping[str, object]]] = {
+    "even": {},
+    "attention": {"verify_growth": "attention", "verify_ms": 23.227},
+    "all-reduce": {"verify_growth": "all_reduce", "verify_ms": 23.227},
+    "experts": {"verify_growth": "experts", "verify_ms": 15.0},
+    "eager": {"verify_eager_us": 10.0},
+    "padding": {"graph_batch": 16},
+}
+"""What makes verify dear in each preset `verify-...`; in `even` all kernels alike, a bit."""
+
+
+def verify_cause(cause: str) -> Eagle3Settings:
+    """The worked case, short, its verify dear for one reason alone.
+
+    Its plain step is the same server with `draft_tokens=0`.
+
+    Args:
+        cause: A key of `VERIFY_CAUSES`.
+    """
+    seed = replace(
+        Eagle3Settings.seed_case(cycles=12, ranks=1),
+        graph_mode="node",
+        detail_cycles=0,
+        exact=False,
+        prefill_every=0,
+        verify_growth="even",
+        verify_ms=8.0,
+    )
+    return replace(seed, **VERIFY_CAUSES[cause])  # type: ignore[arg-type]
+
+
 PRESETS: Final[Mapping[str, Callable[[], Eagle3Settings]]] = {
     "server": Eagle3Settings,
     "small": Eagle3Settings.small,
@@ -74,4 +106,5 @@ PRESETS: Final[Mapping[str, Callable[[], Eagle3Settings]]] = {
     "seed-synchronised": seed_synchronised,
     "seed-sweep": seed_sweep,
     "seed-sweep-linear": seed_sweep_linear,
+    **{f"verify-{cause}": partial(verify_cause, cause) for cause in VERIFY_CAUSES},
 }

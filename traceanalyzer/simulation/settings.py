@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from traceanalyzer.errors import InputError
 from traceanalyzer.simulation.gpus import GPUS
 
 GraphMode = Literal["node", "graph", "eager"]
 Model = Literal["dense", "mla_moe"]
+VerifyGrowth = Literal["usual", "even", "attention", "all_reduce", "experts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,15 @@ class Eagle3Settings:
             first draft comes from the draft extend. 0 switches speculation off: no draft model.
         verified_tokens: n, tokens the target runs per request; 0: k + 1, as on a chain.
         model: `dense`: a Llama-like target; `mla_moe`: latent attention and quantised experts.
+        verify_growth: What takes the time by which verify is longer than decode (of `mla_moe`):
+            `usual`: much of it attention, on another kernel, and all-reduces, the rest by token;
+            `even`: every kernel in proportion, on the kernels of decode; `attention`: the kernel
+            for prompts alone; `all_reduce`: NCCL where decode runs a one-shot kernel; `experts`:
+            the experts' matrix products, on the kernels of decode.
+        verify_eager_us: Host work before each kernel of a verify that is launched kernel by
+            kernel where all else is replayed; 0: verify is replayed too.
+        graph_batch: Requests that graphs are captured for, when more than run; their kernels work
+            on the padding too.
         layers: Layers of the target; the draft model has one.
         gpu: Device type, a key of `gpus.GPUS`.
         graph_mode: `node`: replays are written node by node, all under one correlation id;
@@ -98,6 +108,9 @@ class Eagle3Settings:
     draft_tokens: int = 5
     verified_tokens: int = 6
     model: Model = "dense"
+    verify_growth: VerifyGrowth = "usual"
+    verify_eager_us: float = 0.0
+    graph_batch: int = 0
     layers: int = 8
     gpu: str = "h200"
     graph_mode: GraphMode = "node"
@@ -162,6 +175,8 @@ class Eagle3Settings:
             ("draft_tokens", 0, 255),
             ("verified_tokens", 0, 255),
             ("layers", 1, 1024),
+            ("graph_batch", 0, 64),
+            ("verify_eager_us", 0, 1_000),
             ("lag_cycles", 0, 16),
             ("graph_share", 0, 1),
             ("accept_probability", 0, 1),
@@ -180,10 +195,13 @@ class Eagle3Settings:
             ("graph_mode", ("node", "graph", "eager")),
             ("model", ("dense", "mla_moe")),
             ("gpu", tuple(GPUS)),
+            ("verify_growth", get_args(VerifyGrowth)),
         ):
             choice = getattr(self, name)
             if choice not in choices:
                 raise InputError(f"must be one of {', '.join(choices)}, not {choice}", where=name)
+        if self.verify_growth != "usual" and self.model != "mla_moe":
+            raise InputError("needs the model mla_moe", where="verify_growth")
         if not self.batch_sizes or not all(1 <= size <= 64 for size in self.batch_sizes):
             raise InputError("needs batch sizes between 1 and 64", where="batch_sizes")
 
@@ -216,6 +234,15 @@ class Eagle3Settings:
     def draft_window_ms(self) -> float:
         """Mean window of the draft phase at batch 1."""
         return self.draft_ms + self.draft_step_ms * max(self.draft_tokens - 1, 0)
+
+    @property
+    def verify_eager(self) -> bool:
+        """Whether verify is launched kernel by kernel where all else is replayed."""
+        return self.verify_eager_us > 0
+
+    def padded_batch(self, batch_size: int) -> int:
+        """Requests that a graph for this batch has room for."""
+        return max(batch_size, self.graph_batch)
 
     def verify_window_ms(self, tokens: int | None = None) -> float:
         """Mean window of verify and sample at batch 1, for n or another number of tokens."""

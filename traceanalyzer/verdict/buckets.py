@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from traceanalyzer.report import BucketVerdict, Estimated
 from traceanalyzer.speculation import speedup as theory
 from traceanalyzer.verdict.estimates import NS_PER_MS, product_of
-from traceanalyzer.verdict.growth import draft_collective_ns, growth
+from traceanalyzer.verdict.growth import Explained, draft_collective_ns, explained_growth
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -94,6 +94,7 @@ def _with_baseline(
     found: BucketVerdict, bucket: BucketReport, step: Step, accepted: Accepted | None
 ) -> BucketVerdict:
     live = accepted.live_per_cycle if accepted else bucket.shape.batch or 1
+    explained = explained_growth(step.bucket, bucket) if step.bucket else Explained()
     return replace(
         found,
         baseline_ns=step.period_ns,
@@ -101,7 +102,9 @@ def _with_baseline(
         baseline_tokens_per_s=_per_second((Estimated(live),), step.period_ns),
         break_even_accept_len=product_of(((bucket.mean_period_ns, 1.0), (step.period_ns, -1.0))),
         target_to_decode=found.target_ns / step.period_ns.value if found.target_ns else None,
-        growth=growth(step.bucket, bucket) if step.bucket else [],
+        growth=explained.rows,
+        growth_causes=explained.causes,
+        growth_evidence=explained.evidence,
     )
 
 

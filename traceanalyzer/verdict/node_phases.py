@@ -17,12 +17,13 @@ from traceanalyzer.verdict.node_overhead import (
     fit_overhead,
     undisturbed_shares,
 )
+from traceanalyzer.verdict.node_parts import corrected_parts
 from traceanalyzer.verdict.ratios import product_of_known
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
-    from traceanalyzer.report import BucketPhase, Report
+    from traceanalyzer.report import BucketPhase, PhaseParts, Report
     from traceanalyzer.verdict.node_overhead import Overhead
 
 OVERLAP: Final = "overlap across streams"
@@ -38,11 +39,13 @@ class Twice:
         bucket: Place of the bucket in the report that gets its classes.
         whole_ns: Its window where replays are whole-graph rows.
         nodes: The phase as recorded node by node.
+        parts: Its draft steps and layers, as recorded likewise.
     """
 
     bucket: int
     whole_ns: Estimated
     nodes: BucketPhase
+    parts: tuple[PhaseParts, ...] = ()
 
     @property
     def node_ns(self) -> Estimated:
@@ -66,7 +69,7 @@ class Twice:
 
 
 def corrected(report: Report, twice: Sequence[Twice], shares_from: str | None) -> Report:
-    """The report with the classes of these phases, and what recording nodes cost.
+    """The report with the classes and parts of these phases, and what recording nodes cost.
 
     Args:
         report: Gives the buckets.
@@ -94,7 +97,23 @@ def corrected(report: Report, twice: Sequence[Twice], shares_from: str | None) -
         estimated(overhead.per_replay_ns),
         rows,
     )
-    return replace(report, buckets=buckets, node_recording=found)
+    parts = [
+        part
+        for row, each in zip(rows, twice, strict=True)
+        if row.refused is None
+        for part in corrected_parts(each, _recorded(each, overhead), overhead)
+    ]
+    return replace(
+        report, buckets=buckets, parts=_with_parts(report, classes, parts), node_recording=found
+    )
+
+
+def _with_parts(
+    report: Report, corrected: Container[tuple[int, str]], parts: Sequence[PhaseParts]
+) -> list[PhaseParts]:
+    """Those of phases that were recorded in one way only, and the corrected ones, by bucket."""
+    kept = [each for each in report.parts if (each.bucket, each.phase) not in corrected]
+    return sorted([*kept, *parts], key=lambda each: each.bucket)
 
 
 def _node_phase(found: Twice, overhead: Overhead) -> NodePhase:
@@ -187,6 +206,9 @@ def _with_classes(found: Twice, row: NodePhase) -> dict[str, Any]:
     high = found.whole_ns.high
     return {
         "classes": sorted(classes, key=lambda each: -each.busy_ns_per_cycle),
+        "class_idle_half_width_ns": _half_width_ns(row.shares[-1].share, window_ns),
+        "kernel_blocks": found.nodes.kernel_blocks,
+        "kernel_slots": found.nodes.kernel_slots,
         "class_cycles": found.nodes.class_cycles,
         "class_window_ns": window_ns,
         "class_window_half_width_ns": None if high is None else high - window_ns,

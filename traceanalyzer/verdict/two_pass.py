@@ -19,9 +19,10 @@ from traceanalyzer.verdict.obstacles import Pair, obstacles
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from traceanalyzer.report import BucketPhase, BucketReport, Report
+    from traceanalyzer.report import BucketPhase, BucketReport, PhaseParts, Report
 
 _NOT_ABOUT_TIMES: Final = ("graphs", "acceptance", "baseline")
+_CARRIED: Final = "layers"
 _VERDICT_CHECKS: Final = ("acceptance", "baseline")
 
 
@@ -35,15 +36,16 @@ def with_shares(totals: Report, shares: Report) -> Report:
     Returns:
         The first without a verdict, which rests on classes: judge it anew. Its `classes` of phases
         with whole-graph rows are those of the second with the cost of recording taken out; they
-        and idle time add up to the first's window (`class_window_ns`).
+        and idle time add up to the first's window (`class_window_ns`). Draft steps and layers are
+        the second's too, scaled alike.
 
     Raises:
         InputError: The two are not such passes, or not of the same server.
     """
     _check_passes(totals, shares)
     pairs = matched(totals.buckets, shares.buckets)
-    partners = {each.a: shares.buckets[each.b] for each in pairs if each.relation == SAME_SHAPE}
-    twice, missing = _in_both(totals.buckets, partners)
+    partners = {each.a: each.b for each in pairs if each.relation == SAME_SHAPE}
+    twice, missing = _in_both(totals, shares, partners)
     if not twice:
         raise InputError(
             "no cycles of both passes have the same shape",
@@ -51,7 +53,7 @@ def with_shares(totals: Report, shares: Report) -> Report:
             next_step="Record both at the same batch and with the same drafts.",
         )
     found = corrected(unjudged(totals), twice, shares.capture.files[0].path)
-    return _told(found, shares, missing)
+    return _told(_with_carried(found, shares), shares, missing)
 
 
 def with_own_shares(report: Report) -> Report:
@@ -60,10 +62,18 @@ def with_own_shares(report: Report) -> Report:
     Returns:
         The report; its phases unchanged when none was recorded in both ways.
     """
-    twice, _ = _in_both(report.buckets, dict(enumerate(report.buckets)))
+    own = range(len(report.buckets))
+    twice, _ = _in_both(report, report, dict(zip(own, own, strict=True)))
     if not twice:
         return with_trust(report)
     return _told(corrected(report, twice, None), report, [])
+
+
+def _with_carried(report: Report, shares: Report) -> Report:
+    """With what the second pass's draft steps and layers rest on where ranges do not tell them."""
+    told = [check for check in shares.trust if check.check == _CARRIED]
+    own = [check for check in report.trust if report.carried or check.check != _CARRIED]
+    return replace(report, carried=[*report.carried, *shares.carried], trust=[*own, *told])
 
 
 def _told(report: Report, shares: Report, missing: Sequence[str]) -> Report:
@@ -82,20 +92,36 @@ def unjudged(report: Report) -> Report:
 
 
 def _in_both(
-    buckets: Sequence[BucketReport], partners: Mapping[int, BucketReport]
+    totals: Report, shares: Report, partners: Mapping[int, int]
 ) -> tuple[list[Twice], list[str]]:
-    """Phases with whole-graph rows whose nodes their partners hold, and names of the others."""
+    """Phases with whole-graph rows whose nodes their partners hold, and names of the others.
+
+    `partners` are places of buckets of the second, by those of the first.
+    """
     twice, missing = [], []
-    for place, bucket in enumerate(buckets):
+    for place, bucket in enumerate(totals.buckets):
+        partner = partners.get(place)
         for phase in bucket.phases:
             if phase.whole_window_ns is None or phase.whole_window_ns.value <= 0:
                 continue
-            nodes = _nodes_of(phase.phase, partners.get(place))
+            nodes = _nodes_of(phase.phase, None if partner is None else shares.buckets[partner])
             if nodes is None:
                 missing.append(f"{phase.phase} of {_named(bucket)}")
             else:
-                twice.append(Twice(place, phase.whole_window_ns, nodes))
+                parts = _parts_of(shares, partner, phase.phase)
+                twice.append(Twice(place, phase.whole_window_ns, nodes, parts))
     return twice, missing
+
+
+def _parts_of(shares: Report, bucket: int | None, phase: str) -> tuple[PhaseParts, ...]:
+    """Draft steps and layers of a phase; a part that never ran, as edited reports hold, is none."""
+    return tuple(
+        each
+        for each in shares.parts
+        if (each.bucket, each.phase) == (bucket, phase)
+        and each.parts
+        and all(part.cycles > 0 for part in each.parts)
+    )
 
 
 def _check_passes(totals: Report, shares: Report) -> None:
@@ -139,7 +165,10 @@ def _nodes_of(phase: str, bucket: BucketReport | None) -> BucketPhase | None:
         (
             each
             for each in phases
-            if each.phase == phase and replayed_ops(each) and each.class_window_ns > 0
+            if each.phase == phase
+            and replayed_ops(each)
+            and each.class_window_ns > 0
+            and each.class_cycles > 0
         ),
         None,
     )

@@ -44,16 +44,24 @@ def verify_growth(verdict: BucketVerdict | None) -> Chart | None:
         else f"Why verify costs {factor:.2f}× a plain step",
         [plain, verify],
         layout,
-        ("class", "plain ms", "verify ms", "kernel"),
+        ("class", "plain ms", "verify ms", "more ms", "kernel"),
         [_row(row, longest) for row in rows],
-        words=(0, 3),
+        words=(0, 4),
         table_beside=True,
     )
 
 
 def _row(row: Growth, longest: float) -> tuple[str, ...]:
-    times = (written_ms(ns, longest) for ns in (row.decode_ns, row.verify_ns))
+    halves = row.decode_half_width_ns, row.verify_half_width_ns, row.more_half_width_ns
+    times = [
+        f"{written_ms(ns, longest)}{_doubt(half, longest)}"
+        for ns, half in zip((row.decode_ns, row.verify_ns, row.more_ns), halves, strict=True)
+    ]
     return (row.name, *times, _kernels(row.decode_kernel, row.verify_kernel))
+
+
+def _doubt(half_width_ns: float | None, longest: float) -> str:
+    return "" if half_width_ns is None else f" ± {written_ms(half_width_ns, longest)}"
 
 
 def _kernels(plain: str | None, verify: str | None) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.renderers.html import cycle_sections as cycle
 from traceanalyzer.renderers.html import detail_sections as detail
+from traceanalyzer.renderers.html import growth_sections as growth
 from traceanalyzer.renderers.html import origin_sections as origin
 from traceanalyzer.renderers.html import verdict_sections as verdict
 from traceanalyzer.renderers.html.escaping import element, name
@@ -28,7 +29,7 @@ SECTIONS: Final[tuple[Section[Report], ...]] = (
     Section("acceptance", "Acceptance", cycle.drawn("acceptance", "slots")),
     Section("break-even", "Break-even", cycle.drawn("break_even")),
     Section("why", "In words", verdict.why, wide=True),
-    Section("growth", "Why verify costs more", cycle.drawn("verify_growth"), wide=True),
+    Section("growth", "Why verify costs more", growth.why_verify, wide=True),
     Section("distribution", "From cycle to cycle", cycle.drawn("distribution")),
     Section("ranks", "From rank to rank", cycle.drawn("ranks")),
     Section("each-cycle", "Cycle by cycle", cycle.drawn("each_cycle")),

@@ -1,0 +1,60 @@
+"""How much of a kernel class's time is only waiting for a late rank."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+
+from traceanalyzer.analyses.collective_wait import RESOLVABLE, SEPARATED
+from traceanalyzer.kernels.classification import CLASSES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from traceanalyzer.analyses.collective_wait import CollectiveWaits
+
+_SCHEMA: Final = {
+    "cycle": pl.Int64,
+    "label": pl.Int64,
+    "class": pl.String,
+    "wait_ns": pl.Int64,
+    "untold": pl.Int64,
+}
+
+
+def class_waits(waits: Iterable[CollectiveWaits], class_of_op: NDArray[np.int64]) -> pl.DataFrame:
+    """Waiting in collectives by cycle, phase and class.
+
+    Args:
+        waits: See `collective_waits`, one a group.
+        class_of_op: Place in `CLASSES` of each op.
+
+    Returns:
+        One row a cycle, label and class with collectives: cycle, label, class (its name), wait_ns
+        (in which the device ran nothing else), untold (collectives whose waiting cannot be told
+        from transfer, or not by these clocks).
+    """
+    parts = [_of_group(each, class_of_op) for each in waits]
+    return pl.concat([pl.DataFrame(schema=_SCHEMA), *parts])
+
+
+def _of_group(waits: CollectiveWaits, class_of_op: NDArray[np.int64]) -> pl.DataFrame:
+    ops = waits.ops.filter(pl.col("cycle") >= 0)
+    told = pl.col("reason") == SEPARATED
+    least_ns = RESOLVABLE * (waits.clock_error_ns or 0)
+    spread = waits.ops.filter(told).group_by("label").agg(pl.mean("spread_ns"))
+    resolved = spread.filter(pl.col("spread_ns") >= least_ns)["label"]
+    names = np.array(CLASSES)[class_of_op[ops["op"].to_numpy()]]
+    return (
+        ops.with_columns(
+            pl.Series("class", names, dtype=pl.String),
+            untold=(~(told & pl.col("label").is_in(resolved.implode()))).cast(pl.Int64),
+        )
+        .group_by("cycle", "label", "class")
+        .agg(pl.col("exposed_ns").sum().alias("wait_ns"), pl.sum("untold"))
+        .select(pl.col(name).cast(dtype) for name, dtype in _SCHEMA.items())
+    )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import Any
 
-_VOID = {"br", "col", "hr", "img", "input", "meta"}
+_VOID = {"br", "col", "hr", "img", "input", "meta", "wbr"}
 _RAW = {"script", "style"}
 
 
@@ -42,8 +42,9 @@ class Element:
         return found
 
     def skeleton(self) -> list[Any]:
-        """Tags and names of attributes, without any text."""
-        inside = [each.skeleton() for each in self.children if isinstance(each, Element)]
+        """Tags and names of attributes, without any text and where it may be broken."""
+        elements = [each for each in self.children if isinstance(each, Element)]
+        inside = [each.skeleton() for each in elements if each.tag != "wbr"]
         return [self.tag, sorted(self.attributes), inside]
 
 

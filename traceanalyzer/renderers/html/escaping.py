@@ -7,12 +7,14 @@ made it `Markup`; `element` escapes every child and attribute that is not.
 from __future__ import annotations
 
 import html
+import re
 from typing import Final
 
 from traceanalyzer.renderers.figures import safe
 
-_VOID: Final = frozenset({"br", "col", "hr", "img", "input", "meta"})
+_VOID: Final = frozenset({"br", "col", "hr", "img", "input", "meta", "wbr"})
 _PLOTLY_LENGTH: Final = 120
+_WORDS: Final = re.compile(r".+?(?:::|[_<,(]|\Z)", re.DOTALL)
 
 
 class Markup(str):
@@ -53,8 +55,12 @@ def _attribute(name: str, value: str | bool | None) -> str:
 
 
 def name(text: str) -> Markup:
-    """A name from a trace, kept apart from the writing direction of the text around it."""
-    return element("bdi", text)
+    """A name from a trace, kept apart from the writing direction of the text around it.
+
+    Where it has to be broken, it breaks behind `::`, `_` and the like before it breaks a word.
+    """
+    pieces = _WORDS.findall(text) or [text]
+    return element("bdi", Markup(element("wbr").join(map(escaped, pieces))))
 
 
 def plotly_text(text: str, *, length: int = _PLOTLY_LENGTH) -> str:

@@ -29,9 +29,10 @@ from tests.importers.fake_nsys import (
     write_exports,
     write_fake_nsys,
 )
+from traceanalyzer.cache.folder import cache_folder, workspace
 from traceanalyzer.errors import ExportError, InputError
 from traceanalyzer.importers import nsys_command, nsys_parquet, nsys_sqlite
-from traceanalyzer.importers.nsys_export_cache import Slot, is_whole, workspace
+from traceanalyzer.importers.nsys_export_cache import Slot, is_whole
 from traceanalyzer.importers.nsys_report import export, recognises
 from traceanalyzer.progress import silent
 
@@ -175,12 +176,12 @@ def test_real_progress_is_told_and_nothing_is_printed(
 @needs_nsys
 def test_real_export_is_made_once(report: Path, cache: Path) -> None:
     first = export(report, None, silent)
-    written_ns = first.stat().st_mtime_ns
+    inode = first.stat().st_ino
     told: list[str] = []
 
     second = export(report, None, lambda stage, share: told.append(stage))
 
-    assert (second, second.stat().st_mtime_ns, told) == (first, written_ns, [])
+    assert (second, second.stat().st_ino, told) == (first, inode, [])
 
 
 @needs_nsys
@@ -539,13 +540,11 @@ def _with_our_modules(env: dict[str, str]) -> dict[str, str]:
 def test_cache_folder(
     monkeypatch: pytest.MonkeyPatch, named: dict[str, str], expected: str
 ) -> None:
-    from traceanalyzer.importers import nsys_export_cache
-
     for variable in ("TRACEANALYZER_CACHE", "XDG_CACHE_HOME"):
         monkeypatch.delenv(variable, raising=False)
     for variable, value in named.items():
         monkeypatch.setenv(variable, value)
-    assert nsys_export_cache.cache_folder() == Path(expected)
+    assert cache_folder() == Path(expected)
 
 
 def test_no_nsys_says_who_recorded_and_what_to_run(tmp_path: Path, cache: Path) -> None:

@@ -5,28 +5,22 @@ An export is used only when it is whole and no older than its report.
 
 from __future__ import annotations
 
-import atexit
 import hashlib
 import os
-import shutil
 import sqlite3
-import tempfile
-import time
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
+from traceanalyzer.cache.folder import cache_folder, make_room, remove, touch
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from pathlib import Path
 
 _SQLITE_SUFFIX: Final = ".sqlite"
 _FOLDER_SUFFIXES: Final = ("_pqtdir", ".pqtdir", ".parquetdir")
 _SQLITE_MAGIC = b"SQLite format 3\0"
 _PARQUET_MAGIC = b"PAR1"
-_PARTIAL_PREFIX = ".partial-"
-_ABANDONED_AFTER_SECONDS = 24 * 3600
 _STEM_LETTERS = 40
 
 
@@ -113,11 +107,12 @@ class Slot:
         for suffix in (_FOLDER_SUFFIXES[0], _SQLITE_SUFFIX):
             export = self._final(cache_folder(), suffix)
             if is_whole(export):
+                touch(export)
                 return export
         return None
 
     def keep(self, export: Path) -> Path:
-        """Give an export, complete in a `workspace`, its final name.
+        """Give an export, complete in a workspace, its final name.
 
         A concurrent run may have been faster; then its export, which holds the same, is used.
 
@@ -132,6 +127,7 @@ class Slot:
             if not is_whole(final):
                 raise
         self._remove_outdated(final.parent)
+        make_room(final.parent, final)
         return final
 
     def _final(self, folder: Path, suffix: str) -> Path:
@@ -143,60 +139,8 @@ class Slot:
             of_path = export.name.startswith(f"{self.report}.")
             if of_path and not export.name.startswith(f"{self.report}.{self.state}."):
                 with suppress(OSError):
-                    _remove(export)
+                    remove(export)
 
 
 def _key(text: str) -> str:
     return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:12]
-
-
-@contextmanager
-def workspace() -> Iterator[Path]:
-    """A fresh folder in the cache, gone afterwards; `Slot.keep` moves an export out of it.
-
-    Where the cache cannot be written to, it is in a folder that lives as long as this process.
-    """
-    try:
-        folder = _partial_in(cache_folder())
-    except OSError:
-        folder = _partial_in(_temporary_folder())
-    try:
-        yield folder
-    finally:
-        _remove(folder)
-
-
-def _partial_in(cache_folder: Path) -> Path:
-    cache_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    abandoned_before = time.time() - _ABANDONED_AFTER_SECONDS
-    for left in cache_folder.glob(f"{_PARTIAL_PREFIX}*"):
-        with suppress(OSError):
-            if left.stat().st_mtime < abandoned_before:
-                _remove(left)
-    return Path(tempfile.mkdtemp(prefix=_PARTIAL_PREFIX, dir=cache_folder))
-
-
-def cache_folder() -> Path:
-    """Where exports are kept: the first of three places that the environment names."""
-    if named := os.environ.get("TRACEANALYZER_CACHE"):
-        return Path(named)
-    if caches := os.environ.get("XDG_CACHE_HOME"):
-        return Path(caches, "traceanalyzer")
-    try:
-        return Path.home() / ".cache" / "traceanalyzer"
-    except RuntimeError:  # neither HOME nor the password database knows this user
-        return _temporary_folder()
-
-
-@cache
-def _temporary_folder() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="traceanalyzer-"))
-    atexit.register(_remove, folder)
-    return folder
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)

@@ -12,6 +12,7 @@ from functools import partial
 from shlex import quote
 from typing import TYPE_CHECKING, Self
 
+from traceanalyzer.cache.folder import cache_folder, workspace
 from traceanalyzer.errors import ExportError
 from traceanalyzer.importers import nsys_export_cache, nsys_trimming
 from traceanalyzer.importers.nsys_command import (
@@ -73,8 +74,8 @@ def export(path: Path, nsys: str | None, progress: Progress) -> Path:
     if stored:
         return stored
     try:
-        with nsys_export_cache.workspace() as workspace:
-            return slot.keep(_Job(report, tool, workspace, progress).exported())
+        with workspace() as folder:
+            return slot.keep(_Job(report, tool, folder, progress).exported())
     except OSError as error:
         raise ExportError(
             f"its export could not be made: {error}", where=path, next_step=_room_in_cache()
@@ -83,7 +84,7 @@ def export(path: Path, nsys: str | None, progress: Progress) -> Path:
 
 def _room_in_cache() -> str:
     return (
-        f"An export needs space in {nsys_export_cache.cache_folder()}, or in the folder that "
+        f"An export needs space in {cache_folder()}, or in the folder that "
         "the environment variable TRACEANALYZER_CACHE names instead."
     )
 

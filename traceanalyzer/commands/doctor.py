@@ -74,14 +74,16 @@ def _with_secrets(findings: list[Finding], traces: tuple[Path, ...]) -> list[Fin
     from traceanalyzer.diagnosis.recording import secrets_stored
     from traceanalyzer.diagnosis.registry import gravest_first
     from traceanalyzer.importers.nsys_environment import stored_environment
+    from traceanalyzer.importers.nsys_report_environment import recorded_variables
 
     files = [
         file
         for trace in traces
         for file in (trace, *(sorted(trace.iterdir()) if trace.is_dir() else ()))
     ]
-    names = sorted({name for file in files for name in stored_environment(file).variables})
-    secret = secrets_stored(names)
+    names = {name for file in files for name in stored_environment(file).variables}
+    names |= {name for file in files for name in recorded_variables(file)}
+    secret = secrets_stored(sorted(names))
     return findings if secret is None else gravest_first([*findings, secret])
 
 

@@ -35,4 +35,6 @@ def count(number: int) -> str:
 
 def safe(text: str) -> str:
     """A name from a trace without control characters, which could steer a terminal."""
+    if text.isprintable():
+        return text
     return "".join(char if char.isprintable() else "\ufffd" for char in text)

@@ -35,9 +35,11 @@ from tests.exports import (
 from tests.harness import run_cli
 from tests.other_user import without_rights_of_root
 from traceanalyzer import InputError, analyze, load
+from traceanalyzer.importers import nsys_sqlite
 from traceanalyzer.renderers.csv_tables import render_csv
 from traceanalyzer.renderers.markdown import render_markdown
 from traceanalyzer.renderers.terminal import render_terminal
+from traceanalyzer.schema import TABLES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -868,3 +870,60 @@ def test_rows_keep_the_order_of_the_file(tmp_path: Path) -> None:
     trace = load(export.write_sqlite(tmp_path / "trace.sqlite"))
     assert trace.ranges["start_ns"].to_list() == [500, 100, 300, 100]
     assert trace.ops["start_ns"].to_list() == [500, 100, 300, 100]
+
+
+# Tables are read some rows at a time.
+
+_ODDLY_NUMBERED = {
+    "as written": "",
+    "with gaps": f"DELETE FROM {KERNEL} WHERE rowid % 3 = 0",
+    "from below zero": f"UPDATE {KERNEL} SET rowid = rowid - 1000000",
+    "far apart": f"UPDATE {KERNEL} SET rowid = -rowid * 1000000000000",
+    "none at all": f"""
+        CREATE TABLE other (start, "end", deviceId, streamId, correlationId, globalPid,
+            demangledName, PRIMARY KEY ("end", correlationId, globalPid)) WITHOUT ROWID;
+        INSERT INTO other SELECT start, "end", deviceId, streamId, correlationId, globalPid,
+            demangledName FROM {KERNEL};
+        DROP TABLE {KERNEL};
+        ALTER TABLE other RENAME TO {KERNEL}""",
+    "a column called so": f"ALTER TABLE {KERNEL} ADD COLUMN RowId INTEGER DEFAULT 1",
+}
+
+
+@pytest.mark.parametrize("block_rows", [1, 3, 65536])
+@pytest.mark.parametrize("numbers", _ODDLY_NUMBERED)
+def test_every_row_is_read_once_however_rows_are_numbered(
+    numbers: str, block_rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = small_server(tmp_path)
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript(_ODDLY_NUMBERED[numbers])
+        kernels = database.execute(f'SELECT start, "end", correlationId FROM {KERNEL}').fetchall()
+    assert len(kernels) > 3
+    monkeypatch.setattr(nsys_sqlite, "BLOCK_ROWS", block_rows)
+    ops = load(path).ops
+    read = ops.filter(ops["kind"] == "kernel").select("start_ns", "end_ns", "correlation_id")
+    assert read.rows() == kernels
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS, ids=lambda flavour: flavour.name)
+def test_blocks_leave_no_mark_on_the_tables(
+    flavour: Flavour, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = everything(flavour).write_sqlite(tmp_path / "trace.sqlite")
+    whole = load(path)
+    monkeypatch.setattr(nsys_sqlite, "BLOCK_ROWS", 1)
+    blocks = load(path)
+    for table in TABLES:
+        assert getattr(blocks, table.name).equals(getattr(whole, table.name)), table.name
+
+
+def test_what_is_no_integer_is_counted_over_all_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = small_server(tmp_path)
+    with closing(sqlite3.connect(path)) as database, database:
+        rows = f"UPDATE {KERNEL} SET correlationId = 'odd' WHERE rowid IN (1, 2, 9)"
+        assert database.execute(rows).rowcount == 3
+    monkeypatch.setattr(nsys_sqlite, "BLOCK_ROWS", 2)
+    assert findings(load(path)) == [(f"{KERNEL}: values that are not integers read as missing", 3)]

@@ -6,6 +6,7 @@ import gzip
 import json
 import random
 from collections import Counter
+from contextlib import contextmanager
 from decimal import ROUND_HALF_EVEN, Decimal
 from itertools import pairwise
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.harness import needs_shared, shared_folder
@@ -452,24 +453,24 @@ def _scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("scratch") / "trace"
 
 
-@pytest.fixture(name="_pieces", scope="module")
-def _restored_pieces() -> Iterator[None]:
+@contextmanager
+def pieces_of(size: int) -> Iterator[None]:
+    """Read so many bytes at a time, here only: a fixture would outlast the examples of a test."""
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("HEAD_BYTES", "PIECE_BYTES"):
-            patch.setattr(kineto_json, name, getattr(kineto_json, name))
+        patch.setattr(kineto_json, "HEAD_BYTES", size)
+        patch.setattr(kineto_json, "PIECE_BYTES", size)
         yield
 
 
-@pytest.mark.usefixtures("_pieces")
 @examples(0.5)
 @given(events=_events(), layout=st.sampled_from(sorted(LAYOUTS)), piece=st.integers(1, 3000))
 def test_any_layout_and_any_piece_size_give_the_rows_of_the_text(
     scratch: Path, events: Events, layout: str, piece: int
 ) -> None:
     text = LAYOUTS[layout](_METADATA, events)
-    kineto_json.HEAD_BYTES = kineto_json.PIECE_BYTES = piece
     scratch.write_text(text, newline="")
-    trace = torch_profiler.read(scratch, silent)
+    with pieces_of(piece):
+        trace = torch_profiler.read(scratch, silent)
     assert rows_of(trace) == plainly(text)
     assert trace.processes["rank"].to_list() == [3]
     assert trace.files["schema_version"].to_list() == ["1"]
@@ -477,7 +478,6 @@ def test_any_layout_and_any_piece_size_give_the_rows_of_the_text(
     assert torch_profiler.recognises(scratch, scratch.read_bytes()[:4096])
 
 
-@pytest.mark.usefixtures("_pieces")
 @examples(0.3)
 @given(events=_events(), pieces=st.lists(st.integers(1, 3000), min_size=3, max_size=3))
 def test_layouts_and_piece_sizes_leave_no_mark_on_the_tables(
@@ -485,13 +485,12 @@ def test_layouts_and_piece_sizes_leave_no_mark_on_the_tables(
 ) -> None:
     read = []
     for layout, piece in zip(("kineto", "minified", "wide"), pieces, strict=True):
-        kineto_json.HEAD_BYTES = kineto_json.PIECE_BYTES = piece
         scratch.write_text(LAYOUTS[layout](_METADATA, events), newline="")
-        read.append(content(torch_profiler.read(scratch, silent)))
+        with pieces_of(piece):
+            read.append(content(torch_profiler.read(scratch, silent)))
     assert read[0] == read[1] == read[2]
 
 
-@pytest.mark.usefixtures("_pieces")
 @examples(0.5)
 @given(
     events=_events(),
@@ -507,8 +506,8 @@ def test_a_trace_cut_off_anywhere_reads_as_its_beginning(
     data = gzip.compress(text.encode(), 1, mtime=0) if packed else text.encode()
     cut = int(share * len(data))
     scratch.write_bytes(data[:cut])
-    kineto_json.HEAD_BYTES = kineto_json.PIECE_BYTES = piece
-    trace = read_or_refused(scratch)
+    with pieces_of(piece):
+        trace = read_or_refused(scratch)
     if trace is None:
         return
     assert is_beginning(rows_of(trace), plainly(text))
@@ -533,7 +532,6 @@ _HOSTILE = (
 )
 
 
-@pytest.mark.usefixtures("_pieces")
 @examples(0.5)
 @given(
     events=_events(),
@@ -558,8 +556,8 @@ def test_damaged_text_is_read_or_refused(
         at = int(share * len(data))
         data = data[:at] + inserted + data[at + removed :]
     scratch.write_bytes(data)
-    kineto_json.HEAD_BYTES = kineto_json.PIECE_BYTES = piece
-    trace = read_or_refused(scratch)
+    with pieces_of(piece):
+        trace = read_or_refused(scratch)
     if trace is not None:
         assert trace.names.write_csv().encode()
         assert trace.processes.height == 1
@@ -627,12 +625,40 @@ def test_a_byte_order_mark_and_several_gzip_members_are_read(
     assert content(reading(gzip.compress(text, mtime=0) + bytes(512))) == plain
 
 
-def test_text_is_handed_out_in_the_lengths_asked_for(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("length", range(1, 7))
+def test_text_is_handed_out_in_the_lengths_asked_for(
+    length: int, mark: bytes, tmp_path: Path
+) -> None:
     path = tmp_path / "trace"
-    for data in (b"\xef\xbb\xbf0123456789", gzip.compress(b"\xef\xbb\xbf0123456789", mtime=0)):
-        path.write_bytes(data)
+    expected = b"0123456789"
+    data = mark + expected
+    for stored in (data, gzip.compress(data, mtime=0)):
+        path.write_bytes(stored)
         with TraceText(path) as text:
-            assert [text.read(4) for _ in range(4)] == [b"0123", b"4567", b"89", b""]
+            read = [text.read(length) for _ in range(12)]
+        assert read == [expected[length * n : length * (n + 1)] for n in range(12)]
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\xef", b"\xef\xbb", b"\xef\xbb{", b"\xef\xbb\xbf\xef\xbb\xbf"]
+)
+def test_only_a_whole_byte_order_mark_at_the_start_is_left_out(data: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "trace"
+    path.write_bytes(data)
+    for length in (1, 2, 3, 99):
+        with TraceText(path) as text:
+            read = b"".join(text.read(length) for _ in range(len(data) + 1))
+        assert read == data.removeprefix(b"\xef\xbb\xbf")
+
+
+@pytest.mark.parametrize("piece", [1, 2, 3])
+def test_a_byte_order_mark_is_left_out_of_the_smallest_pieces(
+    piece: int, reading: Callable[..., Trace]
+) -> None:
+    text = written([kernel(1), kernel(2)]).encode()
+    with pieces_of(piece):
+        assert content(reading(b"\xef\xbb\xbf" + text)) == content(reading(text))
 
 
 @pytest.mark.parametrize("start", ["5", "6869181217913.045", "1712195495506161.234"])
@@ -677,6 +703,8 @@ def test_relative_times_are_exact(scratch: Path, times_ns: list[int], form: str)
         max_size=4,
     )
 )
+@example([(5_166_126_945_836_230, 501)])
+@example([(5_166_126_945_836_230, 499), (5_166_126_945_836_230, 0)])
 def test_times_are_rounded_once_from_their_text(
     scratch: Path, times: list[tuple[int, int]]
 ) -> None:
@@ -696,6 +724,10 @@ def test_times_are_rounded_once_from_their_text(
         ("1606910596297023", 1606910596297023000),
         ("9007199254740993", None),  # 2**53 + 1; beyond the year 2116
         ("1.712195495506161234e15", 1712195495506161234),
+        ("5.166126945836230501e12", 5166126945836231),
+        ("5166126945836230501e-6", 5166126945836231),
+        ("5166126945836.2305010", 5166126945836231),
+        ("5166126945836.230", 5166126945836230),
         ("0.0004", 0),
         ("0.0015", 2),
         ("-3.25", -3250),
@@ -707,6 +739,52 @@ def test_absolute_times_do_not_pass_through_float64(
     trace = reading([kernel(start), kernel(10)])
     expected = [10_000] if start_ns is None else [start_ns, 10_000]
     assert trace.ops["start_ns"].to_list() == expected
+
+
+@examples(0.5)
+@given(
+    st.lists(
+        st.integers(1_700_000_000_000_000_000, 1_700_000_000_000_002_000)
+        | st.integers(0, (1 << 62) - 2000),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_absolute_times_are_exact_however_short_they_are_written(
+    scratch: Path, times_ns: list[int]
+) -> None:
+    stated = [f"{ns // 1000}.{ns % 1000:03d}".rstrip("0").rstrip(".") for ns in times_ns]
+    scratch.write_text(written([kernel(text) for text in stated]))
+    trace = torch_profiler.read(scratch, silent)
+    assert trace.ops["start_ns"].to_list() == times_ns
+
+
+_ABSOLUTE = "1712195495506161.234"
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("odd", "expected"),
+    [
+        ({key: value for key, value in kernel(5).items() if key != "ts"}, None),
+        ({**kernel(5), "ts": None}, None),
+        ({**kernel(5), "ts": ""}, None),
+        ({**kernel(5), "ts": "5.5"}, 5500),
+        (kernel("-5.5"), -5500),
+        (kernel("1.5e3"), 1_500_000),
+        (kernel("5.0005"), 5000),
+        (kernel("9999999999999999"), None),
+    ],
+)
+def test_an_odd_start_beside_absolute_ones_costs_only_itself(
+    odd: dict[str, Any], expected: int | None, place: int, reading: Callable[..., Trace]
+) -> None:
+    events = [kernel(_ABSOLUTE), kernel(_ABSOLUTE)]
+    events.insert(place, odd)
+    times = [_ns(_ABSOLUTE), _ns(_ABSOLUTE)]
+    if expected is not None:
+        times.insert(place, expected)
+    assert reading(events).ops["start_ns"].to_list() == times
 
 
 def test_time_zero_is_the_base_else_1970_where_times_are_absolute(

@@ -82,12 +82,35 @@ class _FloatEvent(Event, gc=False):
     dur: float = float("nan")
 
 
+class _TextEvent(Event, gc=False):
+    ts: msgspec.Raw = msgspec.Raw(b"")
+    dur: float = float("nan")
+
+
 class _DecimalEvent(Event, gc=False):
     ts: Decimal = Decimal("nan")
     dur: Decimal = Decimal("nan")
 
 
-def _integer_ns(microseconds: Sequence[int]) -> Nanoseconds | None:
+def _finer_than_ns(key: bytes) -> re.Pattern[bytes]:
+    """Finds a number of that key with more than three decimals, or with an exponent."""
+    return re.compile(rb'"' + key + rb'"\s*+:\s*+-?\d++(?:\.\d{0,3}+)?+[\deE]')
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """Where a column of numbers was read: the text of its piece, and what finds fine ones in it."""
+
+    text: bytes
+    finer_than_ns: re.Pattern[bytes]
+
+
+_MICROSECONDS: Final = re.compile(rb"\d{1,16}+(?:\.\d{1,3}+)?+(?:,\d{1,16}+(?:\.\d{1,3}+)?+)*+")
+_FINE_START: Final = _finer_than_ns(b"ts")
+_FINE_DURATION: Final = _finer_than_ns(b"dur")
+
+
+def _integer_ns(microseconds: Sequence[int], _: _Written) -> Nanoseconds | None:
     try:
         values = np.frombuffer(array("q", microseconds), dtype=np.int64)
     except OverflowError:
@@ -98,12 +121,13 @@ def _integer_ns(microseconds: Sequence[int]) -> Nanoseconds | None:
     return np.where(stated, values * 1000, NO_TIME)
 
 
-def _float_ns(microseconds: Sequence[float]) -> Nanoseconds | None:
+def _float_ns(microseconds: Sequence[float], written: _Written) -> Nanoseconds | None:
     """Nanoseconds of decimal texts that were read as float64.
 
     A value stands for any text up to half a float64 step away. It is used when all of those round
-    to one nanosecond, or when it is the float64 nearest to a whole number of nanoseconds: below
-    2**43 us (101 days) steps are under 1 ns, so no two texts with three decimals share a value.
+    to one nanosecond, as texts of whole nanoseconds do below 2**41 us (25 days). Up to 2**43 us
+    steps are under 1 ns: no two texts of whole nanoseconds share a value, so it is also used when
+    it is the float64 nearest to a whole nanosecond and no text in the piece is finer.
 
     Returns:
         None when the nanoseconds of one text are in doubt.
@@ -119,14 +143,28 @@ def _float_ns(microseconds: Sequence[float]) -> Nanoseconds | None:
     nanoseconds = (whole * 1000.0 + rounded_ns).astype(np.int64)
     reach_ns = np.spacing(np.abs(known)) * 500.0 + _FLOAT_SLACK_NS
     one_rounding = np.abs(fraction_ns - rounded_ns) + reach_ns < 0.5
-    if not np.all(one_rounding | (nanoseconds / 1000.0 == known)):
-        return None
+    if not one_rounding.all():
+        nearest = one_rounding | (nanoseconds / 1000.0 == known)
+        if not nearest.all() or written.finer_than_ns.search(written.text):
+            return None
     result = np.full(values.shape, NO_TIME, dtype=np.int64)
     result[stated] = nanoseconds
     return result
 
 
-def _decimal_ns(microseconds: Sequence[Decimal]) -> Nanoseconds | None:
+def _text_ns(microseconds: Sequence[msgspec.Raw], _: _Written) -> Nanoseconds | None:
+    """Nanoseconds of texts with up to three decimals: since 1970 they are beyond float64."""
+    text = b",".join(microseconds)
+    if not text:
+        return None if microseconds else np.empty(0, dtype=np.int64)
+    if _MICROSECONDS.fullmatch(text) is None:
+        return None
+    parts = [each.partition(b".") for each in text.split(b",")]
+    nanoseconds = [int(whole + part.ljust(3, b"0")) for whole, _, part in parts]
+    return np.array(nanoseconds, dtype=np.int64) if max(nanoseconds) < _LATEST_NS else None
+
+
+def _decimal_ns(microseconds: Sequence[Decimal], _: _Written) -> Nanoseconds | None:
     return np.array([_rounded_ns(value) for value in microseconds], dtype=np.int64)
 
 
@@ -139,17 +177,22 @@ def _rounded_ns(microseconds: Decimal) -> int:
 
 
 class _Clock(NamedTuple):
-    """A way to write times: how events are decoded, and their microseconds made nanoseconds."""
+    """A way to write times: how events are decoded, and their microseconds made nanoseconds.
+
+    Each of the two gives None when a time does not fit it, or is in doubt.
+    """
 
     decoder: msgspec.json.Decoder[Any]
-    nanoseconds: Callable[[Sequence[Any]], Nanoseconds | None]
+    starts_ns: Callable[[Sequence[Any], _Written], Nanoseconds | None]
+    durations_ns: Callable[[Sequence[Any], _Written], Nanoseconds | None]
 
 
 # From quick to slow; a file keeps the first that holds all its times exactly.
 _CLOCKS: Final = (
-    _Clock(msgspec.json.Decoder(list[_IntegerEvent]), _integer_ns),
-    _Clock(msgspec.json.Decoder(list[_FloatEvent]), _float_ns),
-    _Clock(msgspec.json.Decoder(list[_DecimalEvent]), _decimal_ns),
+    _Clock(msgspec.json.Decoder(list[_IntegerEvent]), _integer_ns, _integer_ns),
+    _Clock(msgspec.json.Decoder(list[_FloatEvent]), _float_ns, _float_ns),
+    _Clock(msgspec.json.Decoder(list[_TextEvent]), _text_ns, _float_ns),
+    _Clock(msgspec.json.Decoder(list[_DecimalEvent]), _decimal_ns, _decimal_ns),
 )
 _ONE_EVENT: Final = msgspec.json.Decoder(_DecimalEvent)
 
@@ -283,17 +326,19 @@ class KinetoReader:
                 continue
             except _UNREADABLE:
                 return None
-            piece = self._piece(decoded, clock)
+            piece = self._piece(decoded, clock, text)
             if piece is not None:
                 self._clock = index
                 return piece
         return None
 
-    def _piece(self, events: Sequence[Any], clock: _Clock) -> Piece | None:
+    def _piece(self, events: Sequence[Any], clock: _Clock, text: bytes) -> Piece | None:
         spans = [event for event in events if event.cat in self._wanted and event.ph == "X"]
         labels = [event for event in events if event.ph == "M"]
-        start_ns = clock.nanoseconds([span.ts for span in spans])
-        duration_ns = clock.nanoseconds([span.dur for span in spans])
+        start_ns = clock.starts_ns([span.ts for span in spans], _Written(text, _FINE_START))
+        duration_ns = clock.durations_ns(
+            [span.dur for span in spans], _Written(text, _FINE_DURATION)
+        )
         if start_ns is None or duration_ns is None:
             return None
         return Piece(spans, labels, start_ns, duration_ns, len(events))
@@ -309,7 +354,7 @@ class KinetoReader:
                 piece = self._decoded(text)
         if piece is None:
             found = (self._one(text[start:end]) for start, end in scan_array(text).events)
-            piece = self._piece([event for event in found if event is not None], _CLOCKS[-1])
+            piece = self._piece([event for event in found if event is not None], _CLOCKS[-1], text)
         if piece is not None:
             yield piece
 

@@ -58,6 +58,7 @@ class TraceText:
         self._compressed = b""
         self._inflated_bytes = 0
         self._at_start = True
+        self._ahead = b""
         self.damage: str | None = None
 
     def __enter__(self) -> TraceText:
@@ -80,13 +81,14 @@ class TraceText:
 
     def read(self, count: int) -> bytes:
         """The next bytes; fewer than `count` only at the end of the text."""
-        text = self._inflated(count) if self._is_gzip else self._file.read(count)
-        if self._at_start and text:
+        if self._at_start:
             self._at_start = False
-            if text.startswith(_BYTE_ORDER_MARK):
-                text = text[len(_BYTE_ORDER_MARK) :]
-                text += self.read(count - len(text))
-        return text
+            self._ahead = self._stored(len(_BYTE_ORDER_MARK)).removeprefix(_BYTE_ORDER_MARK)
+        ahead, self._ahead = self._ahead[:count], self._ahead[count:]
+        return ahead + self._stored(count - len(ahead))
+
+    def _stored(self, count: int) -> bytes:
+        return self._inflated(count) if self._is_gzip else self._file.read(count)
 
     def _inflated(self, count: int) -> bytes:
         parts = []

@@ -14,7 +14,7 @@ from traceanalyzer.importers.expansion import check_rows
 from traceanalyzer.importers.nsys_tables import TEXT_COLUMNS, read_trace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from traceanalyzer.importers.nsys_tables import Keep
@@ -43,35 +43,50 @@ class _Folder:
     """An `NsysSource` over a folder of parquet files."""
 
     format = "nsys-parquet"
+    lends_blocks = False
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._schemas: dict[str, pl.Schema] = {}
 
     def columns(self, table: str) -> frozenset[str]:
-        file = self.path / f"{table}.parquet"
+        return frozenset(self._schema(table))
+
+    def _schema(self, table: str) -> pl.Schema:
+        """Columns of a table; none when its file is missing."""
+        if table not in self._schemas:
+            self._schemas[table] = self._read_schema(self.path / f"{table}.parquet")
+        return self._schemas[table]
+
+    def _read_schema(self, file: Path) -> pl.Schema:
         if not file.is_file():
-            return frozenset()
+            return pl.Schema()
         try:
             with file.open("rb") as opened:  # as a path, brackets in it would be a glob
                 check_rows(file, opened)
-                return frozenset(pl.read_parquet_schema(opened))
+                return pl.Schema(pl.read_parquet_schema(opened))
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
             raise _damaged(file, error) from None
 
     def findings(self) -> list[tuple[str, int]]:
         return []
 
+    def blocks(
+        self, table: str, columns: Sequence[str], keep: Keep | None = None
+    ) -> Iterator[pl.DataFrame]:
+        yield self.read(table, columns, keep)
+
     def read(self, table: str, columns: Sequence[str], keep: Keep | None = None) -> pl.DataFrame:
         file = self.path / f"{table}.parquet"
-        present = self.columns(table)
-        if not present.intersection(columns):
+        present = self._schema(table)
+        if present.keys().isdisjoint(columns):
             return pl.DataFrame(schema={column: _dtype(column) for column in columns})
         frame = pl.scan_parquet(file, glob=False)
         if keep is not None and keep[0] in present:
             frame = frame.filter(pl.col(keep[0]).is_in(keep[1]))
         try:
             return frame.select(
-                _as_declared(column)
+                _as_declared(column, present[column])
                 if column in present
                 else pl.lit(None, _dtype(column)).alias(column)
                 for column in columns
@@ -84,9 +99,11 @@ def _dtype(column: str) -> pl.DataType:
     return pl.String() if column in TEXT_COLUMNS else pl.Int64()
 
 
-def _as_declared(column: str) -> pl.Expr:
+def _as_declared(column: str, written: pl.DataType) -> pl.Expr:
     if column in TEXT_COLUMNS:
         return pl.col(column).cast(pl.String, strict=False)
+    if written == pl.UInt64:  # the same bits, without a copy
+        return pl.col(column).reinterpret(signed=True)
     return pl.col(column).cast(pl.Int64, strict=False, wrap_numerical=True)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections import Counter
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -18,7 +19,7 @@ from traceanalyzer.errors import InputError
 from traceanalyzer.importers.nsys_tables import TEXT_COLUMNS, read_trace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from traceanalyzer.importers.nsys_tables import Keep
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from traceanalyzer.trace import Trace
 
 _MAGIC = b"SQLite format 3\0"
-_BATCH_ROWS = 65536
+BLOCK_ROWS = 65536
 
 
 def recognises(path: Path, head: bytes) -> bool:
@@ -97,6 +98,7 @@ class _Database:
     """An `NsysSource` over one SQLite file, open within `with`."""
 
     format = "nsys-sqlite"
+    lends_blocks = True
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -105,7 +107,7 @@ class _Database:
         settled = not real.with_name(real.name + "-wal").exists()
         self._uri = f"file:{quote(os.fsencode(real))}?mode=ro" + ("&immutable=1" if settled else "")
         self._opened = ExitStack()
-        self._findings: list[tuple[str, int]] = []
+        self._findings: Counter[str] = Counter()
         self._columns: dict[str, frozenset[str]] = {}
         with closing(sqlite3.connect(self._uri, uri=True)) as database:
             tables = database.execute(
@@ -136,14 +138,48 @@ class _Database:
         return self._columns.get(table, frozenset())
 
     def findings(self) -> list[tuple[str, int]]:
-        return self._findings
+        return list(self._findings.items())
 
     def read(self, table: str, columns: Sequence[str], keep: Keep | None = None) -> pl.DataFrame:
+        return self._rows(table, columns, _conditions(keep, self.columns(table)))
+
+    def blocks(
+        self, table: str, columns: Sequence[str], keep: Keep | None = None
+    ) -> Iterator[pl.DataFrame]:
+        conditions = _conditions(keep, self.columns(table))
+        for rows in self._row_ranges(table):
+            yield self._rows(table, columns, [*rows, *conditions])
+
+    def _row_ranges(self, table: str) -> Iterator[list[str]]:
+        """Conditions that part a table in its own order."""
+        ids = self._row_ids(table)
+        if ids is None or ids[1] - ids[0] > self.path.stat().st_size:  # far apart
+            yield []
+            return
+        for first in range(ids[0], ids[1] + 1, BLOCK_ROWS):
+            yield [f"rowid BETWEEN {first} AND {first + BLOCK_ROWS - 1}"]
+
+    def _row_ids(self, table: str) -> tuple[int, int] | None:
+        """SQLite's own first and last row number; None where the table has none to go by."""
+        present = {column.lower() for column in self.columns(table)}
+        if not present or "rowid" in present:
+            return None
+        ends = (
+            f"(SELECT min(rowid) FROM {_quoted(table)}), (SELECT max(rowid) FROM {_quoted(table)})"  # noqa: S608
+        )
+        with closing(sqlite3.connect(self._uri, uri=True)) as database:
+            try:
+                first, last = database.execute(f"SELECT {ends}").fetchone()
+            except sqlite3.OperationalError:  # a table may be declared without row numbers
+                return None
+        return None if first is None else (first, last)
+
+    def _rows(self, table: str, columns: Sequence[str], conditions: Sequence[str]) -> pl.DataFrame:
         present = self.columns(table)
         wanted = [column for column in columns if column in present]
         if not wanted:
             return _typed(pl.DataFrame(), columns)
-        condition = _condition(keep, present)
+        condition = " WHERE " + " AND ".join(conditions) if conditions else ""
         frame = self._query(_select(table, wanted, condition, guarded=False))
         if frame is None or any(
             frame.schema[column] != (pl.Binary if column in TEXT_COLUMNS else pl.Int64)
@@ -158,7 +194,7 @@ class _Database:
 
         try:
             with adbc_driver_manager.AdbcStatement(self._connection) as statement:
-                statement.set_options(**{"adbc.sqlite.query.batch_rows": str(_BATCH_ROWS)})
+                statement.set_options(**{"adbc.sqlite.query.batch_rows": str(BLOCK_ROWS)})
                 statement.set_sql_query(sql)
                 stream, _ = statement.execute_query()
                 return pl.DataFrame(stream)[1:]
@@ -179,7 +215,7 @@ class _Database:
             )
             count = int(counted.fetchone()[0])
         if count:
-            self._findings.append((f"{table}: values that are not integers read as missing", count))
+            self._findings[f"{table}: values that are not integers read as missing"] += count
         frame = self._query(_select(table, wanted, condition, guarded=True))
         if frame is None:
             raise damaged(self.path, ValueError(f"table {table} mixes types"))
@@ -190,10 +226,10 @@ def _quoted(identifier: str) -> str:
     return '"' + identifier.replace('"', '""') + '"'
 
 
-def _condition(keep: Keep | None, present: frozenset[str]) -> str:
+def _conditions(keep: Keep | None, present: frozenset[str]) -> list[str]:
     if keep is None or keep[0] not in present:
-        return ""
-    return f" WHERE {_quoted(keep[0])} IN ({', '.join(map(str, keep[1]))})"
+        return []
+    return [f"{_quoted(keep[0])} IN ({', '.join(map(str, keep[1]))})"]
 
 
 def _select(table: str, columns: Sequence[str], condition: str, *, guarded: bool) -> str:

@@ -6,19 +6,25 @@ missing table is a fact about the capture rather than an error.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final, Protocol
 
 import polars as pl
 
 from traceanalyzer import schema
-from traceanalyzer.importers.interning import Names
+from traceanalyzer.importers.interning import Ids, Names, NamesById
+from traceanalyzer.importers.nsys_metadata import (
+    cuda_ordinals,
+    export_metadata,
+    gpu_names,
+    limits_of_export,
+)
 from traceanalyzer.importers.people import without_homes
 from traceanalyzer.importers.ranks import rank_in
+from traceanalyzer.importers.stacking import Stack
 from traceanalyzer.trace import Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from traceanalyzer.progress import Progress
@@ -49,12 +55,31 @@ _COPY_KINDS = {
     10: "PtoP",
 }
 
-_TABLES_OF_NOTE = (
-    "NVTX_EVENTS",
-    "CUPTI_ACTIVITY_KIND_RUNTIME",
-    "CUPTI_ACTIVITY_KIND_KERNEL",
-    "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
-)
+_OP_COLUMNS: Final = {
+    "start_ns": pl.Int64(),
+    "end_ns": pl.Int64(),
+    "kind": pl.Enum(schema.OP_KINDS),
+    "launched_by": pl.Int32(),  # row in `op_processes`
+    "device_id": pl.Int64(),
+    "stream_id": pl.Int64(),
+    "correlation_id": pl.Int64(),
+    "name": pl.Int32(),
+    "graph_node_id": pl.Int64(),
+    "graph_id": pl.Int64(),
+    "graph_exec_id": pl.Int64(),
+}
+_GRAPH_IDS: Final = {
+    "graphNodeId": "graph_node_id",
+    "graphId": "graph_id",
+    "graphExecId": "graph_exec_id",
+}
+_LAUNCH_COLUMNS: Final = {
+    "start_ns": pl.Int64(),
+    "end_ns": pl.Int64(),
+    "caller": pl.Int32(),  # row in `callers`
+    "correlation_id": pl.Int64(),
+    "name": pl.Int32(),
+}
 
 PROGRAM_FOLDERS: Final = r"^(?:/|[A-Za-z]:\\).*[/\\]"
 """What stands before a program's name where a process is named by its path."""
@@ -71,6 +96,8 @@ class NsysSource(Protocol):
 
     path: Path
     format: str
+    lends_blocks: bool
+    """Whether the columns of a block share memory, which is only free when all of them are."""
 
     def columns(self, table: str) -> frozenset[str]:
         """Column names of a table; empty when the export lacks it."""
@@ -81,6 +108,11 @@ class NsysSource(Protocol):
         Rows come in the order of the file. `keep` filters by a column, which is then not returned
         unless it is asked for; it is ignored when the table lacks that column.
         """
+
+    def blocks(
+        self, table: str, columns: Sequence[str], keep: Keep | None = None
+    ) -> Iterator[pl.DataFrame]:
+        """The rows of `read`, some at a time."""
 
     def findings(self) -> list[tuple[str, int]]:
         """What had to be left out or repaired while reading, with the number of rows."""
@@ -119,8 +151,12 @@ class _Assembly:
     def __init__(self, source: NsysSource) -> None:
         self.source = source
         self.names = Names()
-        self.string_ids = pl.DataFrame()
+        self.string_ids = NamesById(pl.Series(dtype=pl.Int64), pl.Series(dtype=pl.Int32))
+        self.callers = Ids()
         self.launches = pl.DataFrame()
+        self.op_processes = Ids()
+        self.op_places: set[tuple[int | None, int]] = set()
+        self.lone_key = 0
         self.ops = pl.DataFrame()
         self.ranges = pl.DataFrame()
         self.marks = pl.DataFrame()
@@ -132,57 +168,58 @@ class _Assembly:
 
     def read_strings(self) -> None:
         strings = self.source.read("StringIds", ("id", "value")).drop_nulls("id")
-        self.string_ids = strings.select("id", name=self.names.ids(strings["value"])).unique(
-            "id", keep="first", maintain_order=True
-        )
+        self.string_ids = NamesById(strings["id"], self.names.ids(strings["value"]))
 
     def read_launches(self) -> None:
         table = "CUPTI_ACTIVITY_KIND_RUNTIME"
-        frame = self.source.read(
-            table,
-            ("start", "end", "globalTid", "correlationId", "nameId"),
-            ("eventClass", _API_EVENT_CLASSES),
-        )
-        frame = self._timed(frame, table, "globalTid")
-        self.launches = frame.select(
-            start_ns="start",
-            end_ns="end",
-            global_tid="globalTid",
-            correlation_id="correlationId",
-            name=self._string_names(frame["nameId"]),
-        )
+        columns = ("start", "end", "globalTid", "correlationId", "nameId")
+        launches = Stack(_LAUNCH_COLUMNS, copying=self.source.lends_blocks)
+        for block in self.source.blocks(table, columns, ("eventClass", _API_EVENT_CLASSES)):
+            calls = self._timed(block, table, "globalTid")
+            launches.add(
+                calls.select(
+                    start_ns="start",
+                    end_ns="end",
+                    caller=self.callers.rows(calls["globalTid"]),
+                    correlation_id="correlationId",
+                    name=self._string_names(calls["nameId"]),
+                )
+            )
+        self.launches = launches.joined()
 
     def read_ops(self) -> None:
-        self.ops = pl.concat(
-            [
-                self._read_op_table("KERNEL", "kernel"),
-                self._read_op_table("MEMCPY", "memcpy"),
-                self._read_op_table("MEMSET", "memset"),
-                self._read_op_table("GRAPH_TRACE", "graph"),
-            ]
-        )
+        ops = Stack(_OP_COLUMNS, copying=self.source.lends_blocks)
+        self._read_op_table(ops, "KERNEL", "kernel")
+        self._read_op_table(ops, "MEMCPY", "memcpy")
+        self._read_op_table(ops, "MEMSET", "memset")
+        self._read_op_table(ops, "GRAPH_TRACE", "graph")
+        self.ops = ops.joined()
 
-    def _read_op_table(self, suffix: str, kind: str) -> pl.DataFrame:
+    def _read_op_table(self, ops: Stack, suffix: str, kind: str) -> None:
         table = f"CUPTI_ACTIVITY_KIND_{suffix}"
         label = {"kernel": ("demangledName",), "memcpy": ("copyKind",)}.get(kind, ())
-        ids = ("graphNodeId", "graphId", "graphExecId")
-        frame = self.source.read(
-            table,
-            ("start", "end", "globalPid", "deviceId", "streamId", "correlationId", *ids, *label),
-        )
-        frame = self._timed(frame, table, "deviceId", "streamId")
+        graph_ids = sorted(_GRAPH_IDS.keys() & self.source.columns(table))
+        columns = ("start", "end", "globalPid", "deviceId", "streamId", "correlationId")
+        for block in self.source.blocks(table, (*columns, *graph_ids, *label)):
+            ops.add(self._ops(self._timed(block, table, "deviceId", "streamId"), kind))
+
+    def _ops(self, frame: pl.DataFrame, kind: str) -> pl.DataFrame:
+        launched_by = self.op_processes.rows(frame["globalPid"])
+        self.op_places.update(_distinct_pairs(launched_by, frame["deviceId"]))
         return frame.select(
             start_ns="start",
             end_ns="end",
             kind=pl.lit(kind, pl.Enum(schema.OP_KINDS)),
-            global_pid=pl.col("globalPid"),
+            launched_by=launched_by,
             device_id="deviceId",
             stream_id="streamId",
             correlation_id="correlationId",
             name=self._op_names(frame, kind),
-            graph_node_id=pl.col("graphNodeId").replace(0, None),
-            graph_id=pl.col("graphId").replace(0, None),
-            graph_exec_id=pl.col("graphExecId").replace(0, None),
+            **{
+                column: _or_null(frame[written])
+                for written, column in _GRAPH_IDS.items()
+                if written in frame.columns
+            },
         )
 
     def _op_names(self, frame: pl.DataFrame, kind: str) -> pl.Series:
@@ -330,6 +367,8 @@ class _Assembly:
         self, frame: pl.DataFrame, table: str, *required: str, open_ended: bool = False
     ) -> pl.DataFrame:
         """Rows of possible times, in order, with the required ids; the rest is counted."""
+        if _all_usable(frame, required):
+            return frame
         usable = _can_be("start")
         for column in required:
             usable &= pl.col(column).is_not_null()
@@ -345,9 +384,7 @@ class _Assembly:
 
     def _string_names(self, ids: pl.Series, missing: str | None = "[unnamed]") -> pl.Series:
         """Name rows of StringIds ids; an id that StringIds lacks reads `missing`."""
-        found = ids.replace_strict(
-            self.string_ids["id"], self.string_ids["name"], default=None, return_dtype=pl.Int32
-        )
+        found = self.string_ids.of(ids)
         if missing is None or not found.null_count():
             return found
         return found.fill_null(self.names.id(missing))
@@ -367,25 +404,15 @@ class _Assembly:
         processes, threads = self._processes_and_threads()
         process_rows = _Rows(processes["key"])
         thread_rows = _Rows(threads["global_tid"])
-        pid = (pl.col("global_pid") // (1 << _THREAD_BITS)).alias("process_key")
-        ops = process_rows.number(self.ops.with_columns(pid), "process_key", "process")
         return Trace.checked(
             {
                 "files": self._files(),
                 "processes": processes.with_row_index("process"),
                 "threads": threads.with_row_index("thread"),
-                "devices": self._devices(ops, processes),
+                "devices": self._devices(processes),
                 "names": self.names.table(),
-                "ops": ops,
-                "launches": process_rows.number(
-                    thread_rows.number(
-                        self.launches.with_columns(process_key=_process_key("global_tid")),
-                        "global_tid",
-                        "thread",
-                    ),
-                    "process_key",
-                    "process",
-                ),
+                "ops": self._numbered_ops(process_rows),
+                "launches": self._numbered_launches(process_rows, thread_rows),
                 "ranges": thread_rows.number(
                     thread_rows.number(self.ranges, "global_tid", "thread"),
                     "end_global_tid",
@@ -398,7 +425,9 @@ class _Assembly:
                 ),
                 "marks": thread_rows.number(self.marks, "global_tid", "thread"),
                 "syncs": process_rows.number(
-                    self.syncs.with_columns(pid), "process_key", "process"
+                    self.syncs.with_columns(process_key=_process_key("global_pid")),
+                    "process_key",
+                    "process",
                 ),
                 "overheads": process_rows.number(
                     self.overheads.filter(pl.col("process_key").is_in(processes["key"].implode())),
@@ -408,6 +437,20 @@ class _Assembly:
                 "graph_nodes": self._known_graph_nodes(processes, threads),
                 "diagnostics": self._diagnostics(),
             }
+        )
+
+    def _numbered_ops(self, process_rows: _Rows) -> pl.DataFrame:
+        rows = process_rows.of(self.op_processes.table() // (1 << _THREAD_BITS))
+        process = _gathered(rows, self.ops["launched_by"])
+        if process.null_count():
+            process = process.fill_null(process_rows.keys.search_sorted(self.lone_key))
+        return self.ops.drop("launched_by").with_columns(process=process)
+
+    def _numbered_launches(self, process_rows: _Rows, thread_rows: _Rows) -> pl.DataFrame:
+        tids, callers = self.callers.table(), self.launches["caller"]
+        return self.launches.drop("caller").with_columns(
+            thread=_gathered(thread_rows.of(tids), callers),
+            process=_gathered(process_rows.of(tids // (1 << _THREAD_BITS)), callers),
         )
 
     def _known_graph_nodes(self, processes: pl.DataFrame, threads: pl.DataFrame) -> pl.DataFrame:
@@ -422,25 +465,21 @@ class _Assembly:
 
     def _fill_lone_process(self) -> None:
         """Give ops without a process id (hand-made files) the only process there is."""
-        keys = (
-            pl.concat(
-                [
-                    self.launches.select(key=_process_key("global_tid")),
-                    self.ranges.select(key=_process_key("global_tid")),
-                    self.ops.select(key=pl.col("global_pid") // (1 << _THREAD_BITS)),
-                ]
-            )["key"]
-            .drop_nulls()
-            .unique()
-        )
-        lone = int(keys[0]) << _THREAD_BITS if keys.len() == 1 else 0
-        self.ops = self.ops.with_columns(pl.col("global_pid").fill_null(lone))
-        self.syncs = self.syncs.with_columns(pl.col("global_pid").fill_null(lone))
+        keys = pl.concat(
+            [
+                self.callers.table() // (1 << _THREAD_BITS),
+                self.ranges["global_tid"].unique() // (1 << _THREAD_BITS),
+                self.op_processes.table() // (1 << _THREAD_BITS),
+            ]
+        ).unique()
+        self.lone_key = int(keys[0]) if keys.len() == 1 else 0
+        lone_pid = self.lone_key << _THREAD_BITS
+        self.syncs = self.syncs.with_columns(pl.col("global_pid").fill_null(lone_pid))
 
     def _processes_and_threads(self) -> tuple[pl.DataFrame, pl.DataFrame]:
         tids = pl.concat(
             [
-                self.launches["global_tid"],
+                self.callers.table(),
                 self.ranges["global_tid"],
                 self.ranges["end_global_tid"].drop_nulls(),
                 self.marks["global_tid"],
@@ -450,7 +489,8 @@ class _Assembly:
         keys = pl.concat(
             [
                 tids // (1 << _THREAD_BITS),
-                self.ops["global_pid"].unique() // (1 << _THREAD_BITS),
+                self.op_processes.table() // (1 << _THREAD_BITS),
+                pl.Series([self.lone_key], dtype=pl.Int64)[: self.ops["launched_by"].null_count()],
                 self.syncs["global_pid"].unique() // (1 << _THREAD_BITS),
             ]
         )
@@ -512,11 +552,19 @@ class _Assembly:
             rank=pl.Series(ranks, dtype=pl.Int64),
         )
 
-    def _devices(self, ops: pl.DataFrame, processes: pl.DataFrame) -> pl.DataFrame:
-        pairs = ops.select("process", "device_id").unique().sort("process", "device_id")
-        by_id = _gpu_names(self.source, "id", "deviceId")
-        by_ordinal = _gpu_names(self.source, "cuDevice", "id", "deviceId")
-        gpu_ids = _cuda_ordinals(self.source)
+    def _devices(self, processes: pl.DataFrame) -> pl.DataFrame:
+        keys = self.op_processes.table() // (1 << _THREAD_BITS)
+        places = [
+            (self.lone_key if row is None else keys[row], device) for row, device in self.op_places
+        ]
+        pairs = pl.DataFrame(
+            sorted({(processes["key"].search_sorted(key), device) for key, device in places}),
+            schema={"process": pl.Int32, "device_id": pl.Int64},
+            orient="row",
+        )
+        by_id = gpu_names(self.source, "id", "deviceId")
+        by_ordinal = gpu_names(self.source, "cuDevice", "id", "deviceId")
+        gpu_ids = cuda_ordinals(self.source)
         process_ids = processes["process_id"]
         texts = [
             by_id.get(gpu_ids[key])
@@ -527,7 +575,7 @@ class _Assembly:
         return pairs.with_columns(name=pl.Series(texts, dtype=pl.String))
 
     def _files(self) -> pl.DataFrame:
-        meta = _export_metadata(self.source)
+        meta = export_metadata(self.source)
         start = self.source.read("TARGET_INFO_SESSION_START_TIME", ("utcEpochNs",))["utcEpochNs"]
         length = self.source.read("ANALYSIS_DETAILS", ("duration",))["duration"]
         return pl.DataFrame(
@@ -544,12 +592,12 @@ class _Assembly:
         )
 
     def _diagnostics(self) -> pl.DataFrame:
-        meta = _export_metadata(self.source)
+        meta = export_metadata(self.source)
         own = [
             ("importer", "warning", text, count)
             for text, count in (*self.source.findings(), *self.dropped)
         ]
-        own += [("importer", "warning", text, 1) for text in _limits_of_export(meta)]
+        own += [("importer", "warning", text, 1) for text in limits_of_export(meta)]
         if self.unused_domains:
             text = EMPTY_DOMAINS + ", ".join(sorted(self.unused_domains))
             own.append(("importer", "info", text, len(self.unused_domains)))
@@ -577,11 +625,42 @@ class _Rows:
     def __init__(self, keys: pl.Series) -> None:
         self.keys = keys
 
+    def of(self, keys: pl.Series) -> pl.Series:
+        """The row of each key (Int32)."""
+        return self.keys.search_sorted(keys).cast(pl.Int32)
+
     def number(self, frame: pl.DataFrame, key: str, column: str) -> pl.DataFrame:
         """Add the row of each key; null where the key is null."""
-        rows = self.keys.search_sorted(frame[key]).cast(pl.Int32)
         known = frame[key].is_not_null()
-        return frame.with_columns(pl.when(known).then(rows).alias(column))
+        return frame.with_columns(pl.when(known).then(self.of(frame[key])).alias(column))
+
+
+def _gathered(values: pl.Series, rows: pl.Series) -> pl.Series:
+    """The value (Int32) of each row number (Int32); null for null."""
+    is_same = values.to_list() == list(range(values.len()))
+    return rows if is_same else values.gather(rows)
+
+
+def _distinct_pairs(first: pl.Series, second: pl.Series) -> Iterator[tuple[int | None, int]]:
+    """The pairs of values of two columns."""
+    grouped = pl.DataFrame([first.alias("first"), second.alias("second")]).group_by("first")
+    distinct = grouped.agg(pl.col("second").unique())
+    return ((one, other) for one, others in distinct.iter_rows() for other in others)
+
+
+def _or_null(ids: pl.Series) -> pl.Series:
+    """Ids, of which 0 means none."""
+    return ids.replace(0, None) if (ids == 0).any() else ids
+
+
+def _all_usable(frame: pl.DataFrame, required: Sequence[str]) -> bool:
+    """Whether every row states possible times, in order, and the required ids."""
+    if any(frame[column].null_count() for column in ("start", "end", *required)):
+        return False
+    times = (frame["start"], frame["end"])
+    if not all(each.is_between(-_LATEST_NS, _LATEST_NS, closed="none").all() for each in times):
+        return False
+    return bool((frame["end"] - frame["start"]).is_between(0, _LONGEST_NS).all())
 
 
 def _can_be(column: str) -> pl.Expr:
@@ -591,53 +670,3 @@ def _can_be(column: str) -> pl.Expr:
 
 def _process_key(column: str) -> pl.Expr:
     return pl.col(column) // (1 << _THREAD_BITS)
-
-
-def _export_metadata(source: NsysSource) -> dict[str, str]:
-    """The export's own metadata: META_DATA_EXPORT since 2023.3, EXPORT_META_DATA before."""
-    for table in ("META_DATA_EXPORT", "EXPORT_META_DATA"):
-        if source.columns(table):
-            return dict(source.read(table, ("name", "value")).drop_nulls().iter_rows())
-    return {}
-
-
-def _limits_of_export(meta: Mapping[str, str]) -> list[str]:
-    """What the export was told to leave out, as far as it is missed here."""
-    limits = []
-    patterns = meta.get("EXPORT_PARAM_TABLES_TO_EXPORT", "").split()
-    absent = [
-        table
-        for table in _TABLES_OF_NOTE
-        if not any(_names(pattern, table) for pattern in patterns)
-    ]
-    if patterns and absent:
-        limits.append(
-            f"the export was limited to {' '.join(patterns)}, without {', '.join(absent)}"
-        )
-    if meta.get("EXPORT_PARAM_TIMES_TO_EXPORT"):
-        limits.append(f"the export is cut to times {meta['EXPORT_PARAM_TIMES_TO_EXPORT']}")
-    return limits
-
-
-def _names(pattern: str, table: str) -> bool:
-    """Whether a pattern of `nsys export --tables` (POSIX) takes a table, as far as we read it."""
-    try:
-        return re.search(pattern, table, re.IGNORECASE) is not None
-    except re.error:
-        return False
-
-
-def _gpu_names(source: NsysSource, *keys: str) -> dict[int, str]:
-    """GPU names by the first of `keys` that the export has, in any of its three layouts."""
-    for table in ("TARGET_INFO_GPU", "TARGET_INFO_CUDA_GPU"):
-        present = source.columns(table)
-        key = next((column for column in keys if column in present), None)
-        if key is not None and "name" in present:
-            return dict(source.read(table, (key, "name")).drop_nulls().iter_rows())
-    return {}
-
-
-def _cuda_ordinals(source: NsysSource) -> dict[tuple[int, int], int]:
-    """(process id, CUDA ordinal) -> GPU id, where visibility differs between processes."""
-    rows = source.read("TARGET_INFO_CUDA_DEVICE", ("pid", "cudaId", "gpuId")).drop_nulls()
-    return {(pid, ordinal): gpu for pid, ordinal, gpu in rows.iter_rows()}

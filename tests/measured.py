@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tests.strategies import RULES
+from traceanalyzer.analyses.collective_wait import collective_waits, collectives_of
 from traceanalyzer.analyses.gaps import CAUSES, explain_gaps
 from traceanalyzer.analyses.phase_time import cycle_time, phase_segments
 from traceanalyzer.phases.cycles import STATES
@@ -18,8 +19,10 @@ from traceanalyzer.pipeline import AnalysisOptions
 if TYPE_CHECKING:
     import polars as pl
 
+    from traceanalyzer.analyses.collective_wait import CollectiveWaits
     from traceanalyzer.analyses.phase_time import CycleTime
     from traceanalyzer.intervals import Segments
+    from traceanalyzer.phases.parallel_groups import ParallelGroup
     from traceanalyzer.phases.phased import PhasedTrace
     from traceanalyzer.phases.rules import Rules
     from traceanalyzer.trace import Trace
@@ -115,6 +118,12 @@ class RuledOptions(AnalysisOptions):
 
 
 FIXED = RuledOptions(RULES)
+
+
+def waits_of(phased: PhasedTrace, group: ParallelGroup) -> CollectiveWaits:
+    """What the ranks of a group wait for in their collectives."""
+    files = phased.trace.processes["file"].gather(list(phased.ranks.process)).to_list()
+    return collective_waits(collectives_of(phased), group, files)
 
 
 def none_if_negative(values: Any) -> list[int | None]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import polars as pl
 
 from traceanalyzer import schema
@@ -15,6 +16,10 @@ from traceanalyzer.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +68,12 @@ class Trace:
         )
 
     def text(self, name: str) -> pl.Expr:
-        """The text behind a column of name ids, for use in a `select` on any table."""
-        return pl.col(name).replace_strict(
-            self.names["name"], self.names["text"], default=None, return_dtype=pl.String
-        )
+        """The text behind a column of name ids, for use in a `select` on any table.
+
+        Null where the id is null, or no row of `names`.
+        """
+        row = pl.when(pl.col(name) >= 0).then(name)  # a negative one would count from the end
+        return pl.lit(self.names["text"]).gather(row, null_on_oob=True).alias(name)
 
     def timeline_figure(
         self, window_ns: tuple[int, int], *, infer: bool = True, dark: bool = False
@@ -105,11 +112,13 @@ KEYS: Final = {
 _TEXT_NAME_TABLES = ("processes", "threads", "devices")
 
 
-def concatenate(traces: Sequence[Trace]) -> Trace:
-    """Join the traces of several files into one, renumbering their keys.
+def concatenate(traces: Sequence[Trace], files: Sequence[int] | None = None) -> Trace:
+    """Join traces into one, renumbering their keys.
 
     Args:
         traces: At least one trace.
+        files: A number for each; those of equal ones are processes of one file and follow one
+            another. None where each has its own files.
 
     Returns:
         One Trace with the rows of all, in order; texts that several files share appear once.
@@ -119,16 +128,100 @@ def concatenate(traces: Sequence[Trace]) -> Trace:
     parts: dict[str, list[pl.DataFrame]] = {field.name: [] for field in fields(Trace)}
     texts = pl.concat([trace.names["text"] for trace in traces]).unique(maintain_order=True)
     names = pl.DataFrame({"text": texts}).with_row_index("name").cast(schema.NAMES.polars_schema)
-    offsets = {"files": 0, "processes": 0, "threads": 0}
-    for trace in traces:
+    offsets, before = {"files": 0, "processes": 0, "threads": 0}, None
+    for place, trace in enumerate(traces):
+        again = files is not None and place > 0 and files[place] == files[place - 1]
+        if not again:
+            offsets["files"] += 0 if before is None else before.files.height
+            before = trace
         new_ids = trace.names.select("text").join(names, on="text", maintain_order="left")["name"]
         for table_name, frames in parts.items():
             frame: pl.DataFrame = getattr(trace, table_name)
-            frames.append(frame.with_columns(_renumbered(table_name, frame, offsets, new_ids)))
-        for table_name in offsets:
+            if not (again and table_name == "files"):
+                frames.append(frame.with_columns(_renumbered(table_name, frame, offsets, new_ids)))
+        for table_name in ("processes", "threads"):
             offsets[table_name] += getattr(trace, table_name).height
     parts["names"] = [names.select("name", "text")]
-    return Trace(**{table_name: pl.concat(frames) for table_name, frames in parts.items()})
+    joined = {table_name: pl.concat(frames) for table_name, frames in parts.items()}
+    if files is not None and len(set(files)) < len(files):
+        joined["diagnostics"] = _once(joined["diagnostics"])
+    return Trace(**joined)
+
+
+def divided(trace: Trace) -> list[Trace]:
+    """A trace in parts, each with GPU work of one process; one part if that cannot be.
+
+    Processes without ops go with the one before. Joined again, the parts hold the same rows,
+    process after process.
+    """
+    working = trace.ops["process"].unique().sort().to_list()
+    apart = trace.processes["file"].n_unique() > 1 or _crosses_processes(trace)
+    if len(working) < 2 or apart:
+        return [trace]
+    ends = [*working[1:], trace.processes.height]
+    return [taken(trace, begin, end) for begin, end in zip([0, *working[1:]], ends, strict=True)]
+
+
+def _crosses_processes(trace: Trace) -> bool:
+    """Whether a range was closed by a thread of another process."""
+    crossing = trace.ranges.filter(pl.col("end_thread").is_not_null())
+    opened, closed = (
+        trace.threads["process"].gather(crossing[name]) for name in ("thread", "end_thread")
+    )
+    return not (opened == closed).all()
+
+
+def taken(trace: Trace, first: int, end: int) -> Trace:
+    """The processes of a trace from one row on up to another.
+
+    Args:
+        trace: One whose ranges do not cross processes.
+        first: The first process; with 0 goes what the importer said of the file.
+        end: The process after the last.
+    """
+    own = trace.threads["process"].is_between(first, end, closed="left").to_numpy()
+    number = np.where(own, np.cumsum(own) - 1, -1)
+    tables = {}
+    for table in schema.TABLES:
+        frame: pl.DataFrame = getattr(trace, table.name)
+        if table.name == "diagnostics":
+            frame = frame if first == 0 else frame.filter(pl.col("source") == "recorder")
+        elif table.name not in ("files", "names"):
+            frame = _own_rows(frame, (first, end), number)
+        tables[table.name] = frame
+    threads = tables["threads"]
+    tables["threads"] = threads.with_columns(thread=pl.int_range(pl.len(), dtype=pl.Int32))
+    return Trace(**tables)
+
+
+def _own_rows(frame: pl.DataFrame, processes: tuple[int, int], number: Numbers) -> pl.DataFrame:
+    """The rows of some processes, renumbered from 0; `number` is that of each of their threads."""
+    first, end = processes
+    if "process" in frame.columns:
+        inside = frame["process"].is_between(first, end, closed="left")
+    else:
+        inside = pl.Series(number[frame["thread"].to_numpy()] >= 0)
+    own = frame if inside.all() else frame.filter(inside)
+    columns = [(own["process"] - first).alias("process")] if "process" in own.columns else []
+    for name in ("thread", "end_thread"):
+        if name in own.columns and own.height:
+            rows = own[name].fill_null(0).to_numpy()
+            known = own[name].is_not_null()
+            new = pl.Series(name, number[rows], pl.Int32)
+            columns.append(new if known.all() else pl.select(pl.when(known).then(new)).to_series())
+    return own.with_columns(columns).rechunk()
+
+
+def _once(diagnostics: pl.DataFrame) -> pl.DataFrame:
+    """What several parts of a file say alike, once: the recorder's words are all of the file's."""
+    said_by_all = pl.col("source") == "recorder"
+    count = pl.when(said_by_all.first()).then(pl.col("count").max()).otherwise(pl.sum("count"))
+    keys = [name for name in diagnostics.columns if name != "count"]
+    return (
+        diagnostics.group_by(keys, maintain_order=True)
+        .agg(count.alias("count"))
+        .select(diagnostics.columns)
+    )
 
 
 def _renumbered(

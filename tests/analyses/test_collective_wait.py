@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.measured import waits_of
 from tests.strategies import build, examples
-from traceanalyzer.analyses.collective_wait import REASONS, collective_waits
+from traceanalyzer.analyses.collective_wait import REASONS
 from traceanalyzer.kernels.collectives import shipped_families
 from traceanalyzer.phases.parallel_groups import ParallelGroup, parallel_groups
 from traceanalyzer.phases.phased import settle_phases
@@ -254,7 +255,7 @@ class Reference:
 def test_waits_agree_with_the_reference(seed: int) -> None:
     ranks = drawn(seed)
     phased = ranks.phased()
-    found = collective_waits(phased, whole(ranks.lanes))
+    found = waits_of(phased, whole(ranks.lanes))
     want = Reference(ranks, phased)
     rows = found.ops.rows(named=True)
     assert {row["op"]: REASONS[row["reason"]] for row in rows} == want.reason
@@ -269,7 +270,7 @@ def test_waits_agree_with_the_reference(seed: int) -> None:
 @given(st.integers(0, 1 << 40))
 def test_laws_of_waiting(seed: int) -> None:
     ranks = drawn(seed)
-    found = collective_waits(ranks.phased(), whole(ranks.lanes)).ops
+    found = waits_of(ranks.phased(), whole(ranks.lanes)).ops
     for row in found.drop_nulls("collective").rows(named=True):
         assert 0 <= row["exposed_ns"] <= row["wait_ns"] < row["duration_ns"]
         assert row["wait_ns"] + row["lateness_ns"] == row["spread_ns"]
@@ -284,7 +285,7 @@ def test_laws_of_waiting(seed: int) -> None:
 def reasons(ranks: Ranks, group: ParallelGroup | None = None) -> dict[str, str]:
     """Reason by kernel name, which must be one."""
     phased = ranks.phased()
-    found = collective_waits(phased, group or whole(ranks.lanes))
+    found = waits_of(phased, group or whole(ranks.lanes))
     told: dict[str, set[str]] = defaultdict(set)
     for op, reason in found.ops.select("op", "reason").iter_rows():
         told[ranks.ops[op]["name"]].add(REASONS[reason])
@@ -302,7 +303,7 @@ def steady(lanes: int, late_ns: int = 30, *, rounds: int = 20, numbered: bool = 
 
 
 def test_the_last_rank_waits_for_nobody_and_the_others_for_it() -> None:
-    found = collective_waits(steady(3).phased(), whole(3))
+    found = waits_of(steady(3).phased(), whole(3))
     assert found.clock_error_ns == 0
     assert found.one_session
     by_lane = {
@@ -337,7 +338,7 @@ def test_a_rank_with_fewer_collectives_in_a_cycle_is_not_matched_by_guess() -> N
     ranks = steady(2, rounds=3)
     ranks.run(0, RING, ranks.now[0], ranks.now[0] + 3)
     phased = ranks.phased()
-    found = collective_waits(phased, whole(2)).ops
+    found = waits_of(phased, whole(2)).ops
     told = {op: REASONS[reason] for op, reason in found.select("op", "reason").iter_rows()}
     lost = {op for op, reason in told.items() if reason == "no counterpart"}
     last_round = {op for op in told if ranks.launches[op]["start_ns"] // 1000 == 3}
@@ -351,14 +352,14 @@ def test_a_small_difference_between_skewed_clocks_names_nobody() -> None:
         if row["process"] == 1:
             row["start_ns"] += 4
             row["end_ns"] += 4
-    found = collective_waits(ranks.phased(), whole(2))
+    found = waits_of(ranks.phased(), whole(2))
     assert found.clock_error_ns == 4
     assert found.ops["cost_ns"].count() == 20, "13 ns are above three times 4 ns"
     for row in ranks.ops:
         if row["process"] == 1:
             row["start_ns"] += 2
             row["end_ns"] += 2
-    found = collective_waits(ranks.phased(), whole(2))
+    found = waits_of(ranks.phased(), whole(2))
     assert found.clock_error_ns == 6
     assert found.ops["cost_ns"].count() == 0, "15 ns are not above three times 6 ns"
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from tests.measured import Measured
 from tests.reference import Reference, is_graph_call, nearest_rank
 from tests.strategies import MEANINGS, RULES, build, examples, gpu_traces
-from traceanalyzer.analyses.graph_table import graph_table
+from traceanalyzer.analyses.graph_table import graph_table, graphs_of
 from traceanalyzer.importers import load
 from traceanalyzer.phases.rules import Rules
 from traceanalyzer.pipeline import analyze
@@ -37,6 +37,8 @@ class Replay:
     ops: int
     first_ns: int
     span_ns: int
+    busy_ns: int
+    summed_ns: int
     phases: frozenset[str]
     launch_ns: int | None
     waited_ns: int | None
@@ -79,10 +81,22 @@ def _replay(reference: Reference, lane: int, launch: int | None, ops: list[int])
         len(ops),
         first,
         max(row["end_ns"] for row in rows) - first,
+        _covered_ns(rows),
+        sum(row["end_ns"] - row["start_ns"] for row in rows),
         frozenset(reference.label[op] for op in ops),
         launch_ns,
         waited_ns,
         min(ops),
+    )
+
+
+def _covered_ns(rows: list[dict[str, Any]]) -> int:
+    """Time in which any of the ops runs, from border to border."""
+    borders = sorted({row[side] for row in rows for side in ("start_ns", "end_ns")})
+    return sum(
+        later - earlier
+        for earlier, later in pairwise(borders)
+        if any(row["start_ns"] <= earlier and later <= row["end_ns"] for row in rows)
     )
 
 
@@ -94,7 +108,13 @@ def _idle_since(reference: Reference, lane: int, at_ns: int) -> int:
         if reference.lane[op] == lane and row["start_ns"] < min(row["end_ns"], at_ns)
     ]
     begun = [cycle.start_ns for cycle in reference.cycles if cycle.lane == lane]
-    return min(at_ns, max(ends) if ends else min(begun, default=at_ns))
+    passes = any(
+        row["start_ns"] < row["end_ns"]
+        for op, row in enumerate(reference.ops)
+        if reference.lane[op] == lane
+    ) or any(cycle.start_ns < cycle.end_ns for cycle in reference.cycles if cycle.lane == lane)
+    # Where all is over in the instant in which it begins, no idle time is seen.
+    return min(at_ns, max(ends) if ends else min(begun if passes else [], default=at_ns))
 
 
 def _identity(rows: list[dict[str, Any]]) -> tuple[object, ...]:
@@ -110,7 +130,7 @@ def _identity(rows: list[dict[str, Any]]) -> tuple[object, ...]:
 def test_graphs_are_those_found_by_trying_all_rows(trace: Trace) -> None:
     measured = Measured(trace, RULES)
     bucket = np.full(measured.phased.cycles.spans.size, -1)
-    table = graph_table(measured.phased, measured.segments, bucket)
+    table = graph_table(graphs_of(measured.phased, measured.segments), bucket)
     by_graph: dict[tuple[object, ...], list[Replay]] = defaultdict(list)
     for replay in replays(trace):
         by_graph[replay.lane, replay.whole, *replay.identity].append(replay)
@@ -138,8 +158,11 @@ def test_graphs_are_those_found_by_trying_all_rows(trace: Trace) -> None:
             _or_minus_one(row["period_ns"]),
             row["span_p50_ns"],
             row["span_p99_ns"],
+            row["busy_p50_ns"],
+            row["summed_p50_ns"],
             _or_minus_one(row["launch_p50_ns"]),
             -1.0 if row["waited_share"] is None else row["waited_share"],
+            -1.0 if row["waited_ns"] is None else row["waited_ns"],
         )
         for row in table.iter_rows(named=True)
     )
@@ -168,8 +191,11 @@ def _expected(form: Any, groups: list[list[Replay]]) -> tuple[Any, ...]:
         nearest_rank(periods, 50) if periods else -1,
         nearest_rank([each.span_ns for each in every], 50),
         nearest_rank([each.span_ns for each in every], 99),
+        nearest_rank([each.busy_ns for each in every], 50),
+        nearest_rank([each.summed_ns for each in every], 50),
         nearest_rank(called, 50) if called else -1,
         waited / sum(called) if sum(called) else -1.0,
+        waited / len(called) if called else -1.0,
     )
 
 

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.measured import waits_of
 from tests.strategies import build
-from traceanalyzer.analyses.collective_wait import collective_waits
 from traceanalyzer.analyses.idle_ranks import idle_cycles
 from traceanalyzer.phases.parallel_groups import parallel_groups
 from traceanalyzer.phases.phased import settle_phases
@@ -58,4 +58,4 @@ def test_without_collectives_or_idle_ranks_nothing_is_said() -> None:
     assert analyze(server(0)).skew == []
     trace = phased(0)
     (group,) = parallel_groups(trace.trace, trace.ranks)
-    assert collective_waits(trace, group).ops.height == 0
+    assert waits_of(trace, group).ops.height == 0

@@ -16,7 +16,8 @@ from traceanalyzer.analyses.kernel_classes import (
     ROWS,
     busy_pieces,
     class_time,
-    kernel_totals,
+    kernel_time,
+    longest_names,
 )
 from traceanalyzer.analyses.phase_time import phase_totals
 from traceanalyzer.kernels.classification import KernelRules
@@ -182,10 +183,14 @@ def test_kernels_of_kept_cycles_agree_with_the_reference(trace: Trace) -> None:
             ops,
             busy,
         )
-        for label, name, row, ops, busy in kernel_totals(phased, 1000, pieces).rows()
+        for label, name, row, ops, busy in longest_names(
+            kernel_time(phased, pieces), trace.names["text"], 1000
+        ).rows()
     }
     assert found == expected
-    _check_top(kernel_totals(phased, TOP, pieces), measured, expected)
+    _check_top(
+        longest_names(kernel_time(phased, pieces), trace.names["text"], TOP), measured, expected
+    )
 
 
 def _check_top(

@@ -12,11 +12,19 @@ from hypothesis import given
 from tests.measured import Measured
 from tests.strategies import examples, gpu_traces
 from traceanalyzer.analyses.kernel_classes import ROWS, busy_pieces, class_time
-from traceanalyzer.analyses.kernel_slots import NO_SLOT, kernel_slots, slots_in_order
+from traceanalyzer.analyses.kernel_slots import (
+    NO_SLOT,
+    KernelSlots,
+    kernel_runs,
+    kernel_slots,
+    slots_in_order,
+)
 from traceanalyzer.kernels.classification import CLASSES, WHOLE_GRAPH, class_of_ops
 from traceanalyzer.phases.kernel_blocks import folded
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from traceanalyzer.phases.phased import PhasedTrace
     from traceanalyzer.trace import Trace
 
@@ -36,6 +44,13 @@ def ops_in_order(phased: PhasedTrace) -> dict[Place, list[int]]:
         for place, own in found.items()
         if not any(kinds[op] == WHOLE_GRAPH for op in own)
     }
+
+
+def slots_of(phased: PhasedTrace, bucket: NDArray[np.int64]) -> KernelSlots:
+    """The slots of all phases in all cycles."""
+    everything = np.ones(len(phased.labels), bool), np.ones(bucket.size, bool)
+    runs = kernel_runs(phased, busy_pieces(phased), *everything)
+    return kernel_slots(runs, bucket, phased.trace.names["text"])
 
 
 def slot_counts(phased: PhasedTrace, bucket: dict[int, int]) -> Counter[tuple[int, int, int, int]]:
@@ -64,8 +79,7 @@ def test_slots_agree_with_the_loops(trace: Trace) -> None:
     phased = Measured(trace).phased
     cycles = phased.cycles.spans.size
     bucket = np.arange(cycles) % 2
-    pieces = busy_pieces(phased)
-    found = kernel_slots(phased, bucket, pieces, np.ones(len(phased.labels), bool)).times
+    found = slots_of(phased, bucket).times
     texts = phased.trace.names["text"].fill_null("unnamed").to_list()
     wanted: Counter[tuple[int, int, str, int]] = Counter()
     of_cycle = {cycle: int(number) for cycle, number in enumerate(bucket)}
@@ -84,7 +98,7 @@ def test_slots_of_a_class_add_up_to_it(trace: Trace) -> None:
     phased = Measured(trace).phased
     pieces = busy_pieces(phased)
     bucket = np.zeros(phased.cycles.spans.size, np.int64)
-    slots = kernel_slots(phased, bucket, pieces, np.ones(len(phased.labels), bool)).times
+    slots = slots_of(phased, bucket).times
     place = {name: number for number, name in enumerate(CLASSES)}
     told: Counter[tuple[int, int, int]] = Counter()
     for cycle, label, name, ns in slots.select("cycle", "label", "class", "busy_ns").iter_rows():

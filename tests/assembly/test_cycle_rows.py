@@ -183,7 +183,7 @@ def test_above_the_limit_whole_cycles_are_left_out(
     trace: Trace, whole: Report, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limited = partial(listed_cycles, limit=100)
-    monkeypatch.setattr("traceanalyzer.pipeline.gpu.listed_cycles", limited)
+    monkeypatch.setattr("traceanalyzer.pipeline.across_ranks.listed_cycles", limited)
     report = analyze(trace)
     ranks, cycles = len(report.ranks), {row.cycle for row in report.cycle_rows}
     assert len(cycles) == 100 // ranks

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 from tests.exports import KERNEL, NVTX, RUNTIME, Export, global_pid, global_tid, served
-from traceanalyzer.capture.completeness import completeness_lines, rank_evidence
+from traceanalyzer.capture.completeness import completeness_lines, process_counts, rank_evidence
 from traceanalyzer.importers import load
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
+    from traceanalyzer.capture.completeness import RankEvidence
     from traceanalyzer.trace import Trace
 
 PIDS = (4100, 5200, 6300)
@@ -33,15 +36,19 @@ def three_ranks(folder: Path, *lost: str) -> Trace:
     return load(export.write_sqlite(folder / "x.sqlite"))
 
 
-def phase_processes(trace: Trace) -> list[int]:
-    return trace.ranges["thread"].replace_strict(
-        trace.threads["thread"], trace.threads["process"]
-    ).unique().to_list()  # fmt: skip
+def evidence(
+    trace: Trace, *, cuda: bool, phases_of: Sequence[int] | None = None
+) -> list[RankEvidence]:
+    """The evidence where all ranges of some processes, or of all, mean a phase."""
+    opened = trace.threads["process"].gather(trace.ranges["thread"])
+    rows = range(trace.processes.height) if phases_of is None else phases_of
+    phase_ranges = np.flatnonzero(opened.is_in(list(rows)).to_numpy())
+    return rank_evidence(trace.processes, process_counts(trace, phase_ranges), cuda=cuda)
 
 
 def test_a_whole_server_is_one_line(tmp_path: Path) -> None:
     trace = three_ranks(tmp_path)
-    ranks = rank_evidence(trace, phase_processes(trace), cuda=True)
+    ranks = evidence(trace, cuda=True)
     assert [(rank.rank, rank.process_id) for rank in ranks] == list(enumerate(PIDS))
     assert {(rank.ranges, rank.launches, rank.kernels) for rank in ranks} == {(15, 20, 20)}
     lines = completeness_lines(ranks, cuda=True, expected=3)
@@ -63,7 +70,7 @@ def test_a_rank_that_lacks_something_is_named_with_the_way_out(
     lost: tuple[str, ...], advice: str, tmp_path: Path
 ) -> None:
     trace = three_ranks(tmp_path, *lost)
-    ranks = rank_evidence(trace, phase_processes(trace), cuda=True)
+    ranks = evidence(trace, cuda=True)
     assert {rank.process_id: rank.lacks for rank in ranks} == {4100: (), 5200: lost, 6300: ()}
     (line,) = completeness_lines(ranks, cuda=True)
     assert line.startswith(f"rank 1 (pid {BROKEN}, scheduler_TP1): ")
@@ -75,7 +82,7 @@ def test_a_rank_that_left_nothing_is_missed_where_the_engine_says_how_many_it_ha
     tmp_path: Path,
 ) -> None:
     trace = three_ranks(tmp_path, *TABLES)
-    ranks = rank_evidence(trace, phase_processes(trace), cuda=True)
+    ranks = evidence(trace, cuda=True)
     assert len(ranks) == 2
     (line,) = completeness_lines(ranks, cuda=True, expected=3)
     assert line.startswith("2 of 3 ranks are in the report")
@@ -86,7 +93,7 @@ def test_a_rank_that_left_nothing_is_missed_where_the_engine_says_how_many_it_ha
 
 def test_without_cuda_ranges_are_enough(tmp_path: Path) -> None:
     trace = three_ranks(tmp_path, "launches", "kernels")
-    ranks = rank_evidence(trace, phase_processes(trace), cuda=False)
+    ranks = evidence(trace, cuda=False)
     assert completeness_lines(ranks, cuda=False) == ["3 ranks, each with ranges"]
 
 
@@ -97,14 +104,14 @@ def test_processes_that_do_no_ranks_work_are_left_out(tmp_path: Path) -> None:
     export.range("schedule", 10, 20, global_tid(901))
     trace = load(export.write_sqlite(tmp_path / "x.sqlite"))
     worker = trace.processes.filter(process_id=4100)["process"].to_list()
-    assert [rank.process_id for rank in rank_evidence(trace, worker, cuda=True)] == [4100]
+    assert [rank.process_id for rank in evidence(trace, cuda=True, phases_of=worker)] == [4100]
 
 
 def test_a_capture_without_any_rank_says_so(tmp_path: Path) -> None:
     export = Export()
     export.range("load", 10, 20, global_tid(901))
     trace = load(export.write_sqlite(tmp_path / "x.sqlite"))
-    ranks = rank_evidence(trace, [], cuda=True)
+    ranks = evidence(trace, cuda=True, phases_of=[])
     (line,) = completeness_lines(ranks, cuda=True)
     assert "no process left ranges, launches and kernels" in line
     assert "hooks status" in line

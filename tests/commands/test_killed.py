@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import resource
 import signal
 import subprocess
@@ -13,37 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.harness import REPOSITORY
-from tests.importers.fake_nsys import NEW_HELP, write_exports, write_fake_nsys
-from traceanalyzer import load
-from traceanalyzer.report import Report
+from tests.kills import KILLED, Program, killed, moments_of
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-# Moments are shares of the time of a whole first run; a fork spares most of Python's own start.
-_FORKING = """
-import os, random, signal, sys, time
-from traceanalyzer.__main__ import main
-arguments, moments = sys.argv[2:], [float(it) for it in sys.argv[1].split(",")]
-def run():
-    try:
-        main(arguments)
-    except SystemExit as ended:
-        os._exit(ended.code)
-for moment in (None, *moments):
-    child = os.fork()
-    if not child:
-        run()
-    if moment is None:
-        began = time.monotonic()
-        os.waitpid(child, 0)
-        whole = time.monotonic() - began
-        continue
-    time.sleep(moment * whole)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    print("killed", flush=True)
-"""
 
 
 def _start(*arguments: str | Path, **more: Any) -> subprocess.CompletedProcess[bytes]:
@@ -57,60 +29,30 @@ def _start(*arguments: str | Path, **more: Any) -> subprocess.CompletedProcess[b
     )
 
 
-def _killed_ten_times(seed: int, *arguments: str | Path) -> None:
-    dice = random.Random(seed)
-    moments = ",".join(f"{0.05 + 0.1 * step + 0.1 * dice.random():.3f}" for step in range(10))
-    done = _start("-c", _FORKING, moments, *arguments)
-    assert done.stdout.count(b"killed") == 10, done.stderr
-
-
 def _traceanalyzer(*arguments: str | Path, **more: Any) -> subprocess.CompletedProcess[bytes]:
     return _start("-m", "traceanalyzer", *arguments, **more)
 
 
-def test_a_report_is_whole_or_not_there(server: Path, tmp_path: Path) -> None:
-    output = tmp_path / "out" / "report.json"
-    output.parent.mkdir()
-    _killed_ten_times(1, "report", server, "-o", output)
-    assert Report.from_json(output.read_bytes()).capture.ops > 0
-    assert _traceanalyzer("report", server, "-o", output).returncode == 0
-    assert Report.from_json(output.read_bytes()).capture.ops > 0
+@pytest.mark.parametrize("what", KILLED)
+def test_what_was_written_is_whole_or_not_there(what: str, tmp_path: Path) -> None:
+    """A few moments each; `benchmarks/bad_input.py --kills` tries ten."""
+    found = KILLED[what](tmp_path, moments_of(seed=3, count=2))
+    assert (found.damaged, found.next_run) == (0, "succeeds")
+    assert found.kills > 0
 
 
-def test_an_export_is_whole_or_not_there(server: Path, tmp_path: Path) -> None:
-    output = tmp_path / "out" / "tables"
-    output.parent.mkdir()
-    _killed_ten_times(2, "export", server, "--to", "parquet", "--force", "-o", output)
-    if output.exists():
-        assert load(output).ops.height == load(server).ops.height
-    assert (
-        _traceanalyzer("export", server, "--to", "parquet", "--force", "-o", output).returncode == 0
-    )
-    assert load(output).ops.height == load(server).ops.height
+def test_a_file_that_is_written_in_place_is_found_out(tmp_path: Path) -> None:
+    target = tmp_path / "file"
+    body = """with open(sys.argv[1], "wb") as file:
+            for _ in range(40):
+                file.write(bytes(100_000))
+                time.sleep(0.01)"""
 
+    def is_whole() -> bool:
+        return target.stat().st_size == 40 * 100_000
 
-def test_a_cached_export_is_whole_or_not_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cache = tmp_path / "cache"
-    monkeypatch.setenv("TRACEANALYZER_CACHE", str(cache))
-    nsys = write_fake_nsys(
-        tmp_path / "bin" / "nsys",
-        write_exports(tmp_path),
-        version="2030.1.1.1-0",
-        help_text=NEW_HELP,
-    )
-    report = tmp_path / "run.nsys-rep"
-    report.write_bytes(b"NVIDIA Tegra Profiler Report 2025@3@2@474-2532\n" + bytes(100))
-    dice = random.Random(3)
-    for _ in range(3):
-        for kept in cache.glob("run*"):
-            load(kept)
-        moments = ",".join(f"{dice.random():.3f}" for _ in range(3))
-        _start("-c", _FORKING, moments, "report", report, "--nsys", nsys.path, "-o", os.devnull)
-        for kept in cache.glob("run*"):
-            load(kept)
-    assert _traceanalyzer("report", report, "--nsys", nsys.path).returncode == 0
+    found = killed(Program(tmp_path, is_whole, (target,), parts=("", body)), (0.5,))
+    assert (found.kills, found.damaged, found.next_run) == (1, 1, "succeeds")
 
 
 @pytest.mark.parametrize("form", ["json", "html"])

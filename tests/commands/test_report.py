@@ -492,7 +492,9 @@ def test_a_progress_bar_on_a_terminal_alone(server: Path) -> None:
 def test_an_error_after_the_progress_bar_is_readable(server: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken.sqlite"
     broken.write_bytes(server.read_bytes()[:9000])
-    code, shown = on_terminal(80, "report", server, broken, code=IMPATIENT)
+    other = tmp_path / "other.sqlite"
+    other.write_bytes(server.read_bytes()[:9500])
+    code, shown = on_terminal(80, "report", broken, other, code=IMPATIENT)
     assert code == 2
     assert f"traceanalyzer: {broken}" in shown
     assert shown.count("\x1b[?25h") == shown.count("\x1b[?25l")

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from tests.measured import RuledOptions
 from tests.strategies import RULES, build, examples, frame, traces
 from traceanalyzer.diagnosis import gpu_work, host_ranges, recording, timing
+from traceanalyzer.diagnosis.captures import working_launches
 from traceanalyzer.diagnosis.case import Case
+from traceanalyzer.diagnosis.facts import facts_of
 from traceanalyzer.diagnosis.registry import diagnose, gravest_first, trust_checks
 from traceanalyzer.phases.phased import settle_phases
 from traceanalyzer.phases.spans import classify_ranges
@@ -31,7 +33,7 @@ BEGIN, END = "cudaStreamBeginCapture_v10000", "cudaStreamEndCapture_v10000"
 def case_of(trace: Trace) -> Case:
     report = analyze(trace, RuledOptions(RULES))
     phased = settle_phases(trace, RULES) if trace.ops.height else None
-    return Case.of(trace, report, classify_ranges(trace, RULES), phased)
+    return Case.of(trace, report, facts_of(trace, classify_ranges(trace, RULES), phased))
 
 
 def server(
@@ -184,8 +186,7 @@ def test_working_launches_by_brute_force(calls: list[tuple[int, str]]) -> None:
         for place, (thread, name) in enumerate(calls)
     ]
     trace = build(launches=launches, threads=(0, 0))
-    case = Case.of(trace, SOUND, classify_ranges(trace, RULES))
-    assert case.working_launches().tolist() == expected
+    assert working_launches(trace).tolist() == expected
 
 
 def test_few_ops_without_launch_are_a_note() -> None:

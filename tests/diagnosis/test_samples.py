@@ -15,16 +15,20 @@ from traceanalyzer.importers.nsys_environment import stored_environment
 from traceanalyzer.simulation.troubles import BROKEN, HEALTHY
 
 if TYPE_CHECKING:
-    from traceanalyzer.report import Finding
+    from traceanalyzer.report import Finding, Report
 
 TWINS = {sample.name for sample in HEALTHY}
 
 
 @cache
+def report(name: str) -> Report:
+    return analyze(load(SAMPLE_TRACES / name))
+
+
+@cache
 def findings(name: str) -> tuple[Finding, ...]:
-    path = SAMPLE_TRACES / name
-    secret = secrets_stored(stored_environment(path).variables)
-    return (*analyze(load(path)).findings, *([secret] if secret else []))
+    secret = secrets_stored(stored_environment(SAMPLE_TRACES / name).variables)
+    return (*report(name).findings, *([secret] if secret else []))
 
 
 @pytest.mark.parametrize("broken", BROKEN, ids=lambda broken: broken.finding)
@@ -63,6 +67,28 @@ def test_every_finding_has_a_broken_sample() -> None:
     ],
 )
 def test_the_report_shows_what_its_reader_has_to_know(name: str, check: str | None) -> None:
-    trust = analyze(load(SAMPLE_TRACES / "broken" / f"{name}.sqlite")).trust
-    rows = {row.check: row.status for row in trust}
+    rows = {row.check: row.status for row in report(f"broken/{name}.sqlite").trust}
     assert rows.get(name.replace("_", " ")) == check
+
+
+_ABOUT_A_FIGURE_THAT_IS_ABSENT = frozenset({"accept_marks_missing"})
+_ABOUT_SHARING_THE_FILE = frozenset({"secrets_stored"})
+
+
+@pytest.mark.parametrize("broken", BROKEN, ids=lambda broken: broken.finding)
+def test_what_matters_stands_in_the_trust_table_too(broken) -> None:
+    """Each error and warning adds a row, or changes one, that its twin does not have so."""
+    doubted, sound = (
+        {
+            (row.check, row.status)
+            for row in report(name).trust
+            if row.status in ("failed", "warning")
+        }
+        for name in (broken.sample.name, broken.twin)
+    )
+    (found,) = findings(broken.sample.name)
+    silent = _ABOUT_A_FIGURE_THAT_IS_ABSENT | _ABOUT_SHARING_THE_FILE
+    if found.severity != "info" and found.finding not in silent:
+        assert doubted - sound
+    else:
+        assert found.finding in silent | {"kernels_without_launches", "lag_over_a_cycle"}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nvtx_hooks.vocabulary import pack_accept, pack_signature
 from tests.strategies import RULES, build, examples
-from traceanalyzer.phases.alignment import Alignment, align_steps, translated
+from traceanalyzer.phases.alignment import Alignment, align_steps, signed_steps, translated
 from traceanalyzer.phases.spans import classify_ranges
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Run:
         accept = f"eagle:accept:{pack_accept(101, 1, 3, 1, 0)}"
         ranges.append({"start_ns": 5, "end_ns": 5, "style": "annotation", "name": accept})
         trace = build(ranges=ranges, threads=(0, 1))
-        return align_steps(trace, classify_ranges(trace, RULES))
+        return align_steps(trace, signed_steps(trace, classify_ranges(trace, RULES)))
 
     def _step(self, thread: int, number: int, at: int, requests: int) -> list[dict[str, Any]]:
         signature = pack_signature(requests, 4 * requests, 3 * requests)
@@ -130,5 +130,5 @@ def test_cycles_get_the_schedulers_number_or_none() -> None:
 
 def test_without_a_lone_speaker_there_is_nothing_to_align() -> None:
     trace = build()
-    found = align_steps(trace, classify_ranges(trace, RULES))
+    found = align_steps(trace, signed_steps(trace, classify_ranges(trace, RULES)))
     assert (found.steps, found.failed) == (0, False)

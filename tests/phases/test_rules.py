@@ -486,6 +486,19 @@ def test_classify_keeps_rows_columns_and_declared_types() -> None:
     assert SHIPPED.classify(names.clear()).schema == result.schema
 
 
+def test_what_only_looks_like_a_named_group_carries_no_number() -> None:
+    rules = Rules((Rule("[(?<batch>]+", "none"), Rule("b(?P<batch>[0-9])", "none")))
+    rows = classify(rules, [(None, "(batch)"[:2]), (None, "b7")])
+    assert [(row["rule"], row["batch"]) for row in rows] == [(0, None), (1, 7)]
+
+
+def test_more_rules_than_can_be_tried_are_refused(tmp_path: Path) -> None:
+    path = rule_file(tmp_path, "[[rule]]\nrole = 'none'\nname = 'a'\n" * 5001)
+    with pytest.raises(InputError, match=r"5,001 rules, more than 5,000") as caught:
+        Rules.from_file(path)
+    assert "Join names" in str(caught.value)
+
+
 def test_a_number_too_large_for_a_column_is_null() -> None:
     row = one(SHIPPED, f"step {10**30}")
     assert (row["role"], row["cycle"]) == ("cycle", None)

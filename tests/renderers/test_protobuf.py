@@ -17,6 +17,7 @@ from traceanalyzer.renderers.protobuf import (
     message_column,
     number_column,
     number_field,
+    numbered_texts,
     row_by_row,
     varint,
 )
@@ -72,6 +73,21 @@ def test_single_fields(content: list[tuple[int, int | bytes | str]]) -> None:
 
 def test_text_that_is_no_unicode_is_written_all_the_same() -> None:
     assert list(read(bytes_field(1, "a\ud800b"))) == [(1, b"a?b")]
+
+
+@examples(0.3)
+@given(fields, fields, fields, st.lists(st.text(max_size=20)), st.integers(0, 20_000))
+def test_numbered_texts(field: int, number: int, text: int, texts: list[str], long: int) -> None:
+    written = [*texts, "x" * long, "a\ud800b"]
+    data = numbered_texts(field, (number, text), written)
+    wanted = [
+        [(number, place), (text, each.encode("utf-8", "replace"))]
+        for place, each in enumerate(written, 1)
+    ]
+    entries = list(read(data))
+    assert [place for place, _ in entries] == [field] * len(written)
+    assert [list(read(each)) for _, each in entries if isinstance(each, bytes)] == wanted
+    assert numbered_texts(field, (number, text), []) == b""
 
 
 @examples(0.3)

@@ -68,6 +68,22 @@ def block_that_never_runs(data: dict[str, Any]) -> None:
     _with_slot(data, [0], 0)
 
 
+def drafting_that_speeds_up(data: dict[str, Any]) -> None:
+    data["buckets"][0]["free_drafting"] = {
+        "drafting_ns": 1.0,
+        "speedup": 0.9,
+        "launch_wait_ns": 0.0,
+        "speedup_with_launch": 0.9,
+    }
+
+
+def graph_busier_than_it_lasts(data: dict[str, Any]) -> None:
+    graph = dict.fromkeys(("launches", "span_p50_ns", "span_p99_ns", "summed_ns"), 1)
+    unknown = dict.fromkeys(("ops", "period_ns", "launch_ns", "waited_share", "blocks"))
+    lists = {name: [] for name in ("phases", "batches", "ranks")}
+    data["graphs"] = [{**graph, **unknown, **lists, "inside": "whole-graph row", "busy_ns": 2}]
+
+
 def test_slots_in_their_blocks_are_read_back() -> None:
     data = written()
     _with_slot(data, [61], 0)
@@ -85,6 +101,8 @@ def test_slots_in_their_blocks_are_read_back() -> None:
         slot_of_no_block,
         endless_block,
         block_that_never_runs,
+        drafting_that_speeds_up,
+        graph_busier_than_it_lasts,
     ],
 )
 def test_an_edited_report_is_refused(edit: Callable[[dict[str, Any]], None]) -> None:

@@ -40,47 +40,64 @@ SHAPE: Final = (
 )
 
 
-def cycle_buckets(phased: PhasedTrace) -> pl.DataFrame:
-    """The bucket of every cycle.
+def cycle_shapes(phased: PhasedTrace) -> pl.DataFrame:
+    """What a trace's own ranges and graphs tell of the shape of every cycle.
 
     Returns:
-        One row a cycle, in the order of `phased.cycles`: bucket (number by first appearance) and
-        `SHAPE`: kind (phase of the target forward); the numbers that marks or names tell, null
-        when unknown; graph ("no graph"; "CUDA graph" where marks tell the shape, else which one).
+        One row a cycle, in the order of `phased.cycles`: process, number (the hooks' number, -1
+        without), kind (phase of the target forward), named_batch (that a range's name tells, null
+        when it tells none), graph ("no graph", or which one).
     """
     process = np.array(phased.ranks.process)[phased.cycles.spans.lane]
-    return _numbered(phased.trace, phased.spans, phased.cycles, process, _graphs(phased))
+    return _shapes(phased.spans, phased.cycles, process, _graphs(phased))
 
 
-def host_buckets(
-    trace: Trace, spans: Spans, cycles: Cycles, process: NDArray[np.int64]
-) -> pl.DataFrame:
-    """The bucket of every cycle of host ranges: as `cycle_buckets`, graph always null.
+def host_shapes(spans: Spans, cycles: Cycles, process: NDArray[np.int64]) -> pl.DataFrame:
+    """The same of cycles of host ranges, graph always null.
 
     Args:
-        trace: Holds the marks.
         spans: Meaning of the ranges.
         cycles: Host cycles.
         process: Row in `trace.processes` of each cycle.
     """
     nothing = pl.repeat(None, cycles.spans.size, dtype=pl.String, eager=True)
-    return _numbered(trace, spans, cycles, process, nothing)
+    return _shapes(spans, cycles, process, nothing)
 
 
-def _numbered(
-    trace: Trace, spans: Spans, cycles: Cycles, process: NDArray[np.int64], graph: pl.Series
+def _shapes(
+    spans: Spans, cycles: Cycles, process: NDArray[np.int64], graph: pl.Series
 ) -> pl.DataFrame:
     kinds = np.array([*spans.phases, ""])[spans.phase[cycles.forward]]
+    return pl.DataFrame(
+        {
+            "process": pl.Series(process, dtype=pl.Int32),
+            "number": spans.number[cycles.forward],
+            "kind": pl.Series(kinds.tolist(), dtype=pl.String),
+            "named_batch": pl.Series(spans.batch[cycles.forward]).replace(-1, None),
+            "graph": graph,
+        }
+    )
+
+
+def cycle_buckets(phased: PhasedTrace) -> pl.DataFrame:
+    """The bucket of every cycle of a trace, see `buckets_of`."""
+    return buckets_of(phased.trace, cycle_shapes(phased))
+
+
+def buckets_of(trace: Trace, shapes: pl.DataFrame) -> pl.DataFrame:
+    """The bucket of every cycle.
+
+    Args:
+        trace: Holds the marks.
+        shapes: See `cycle_shapes`.
+
+    Returns:
+        One row a cycle: bucket (number by first appearance) and `SHAPE`: kind (phase of the target
+        forward); the numbers that marks or names tell, null when unknown; graph ("no graph";
+        "CUDA graph" where marks tell the shape, else which one; null on the host).
+    """
     frame = (
-        pl.DataFrame(
-            {
-                "kind": pl.Series(kinds.tolist(), dtype=pl.String),
-                "named_batch": pl.Series(spans.batch[cycles.forward]).replace(-1, None),
-                "process": pl.Series(process, dtype=pl.Int32),
-                "cycle": spans.number[cycles.forward],
-                "graph": graph,
-            }
-        )
+        shapes.rename({"number": "cycle"})
         .join(_marked_shapes(trace), on=["process", "cycle"], how="left", maintain_order="left")
         .with_columns(
             batch=pl.coalesce("batch", "named_batch"), graph=_unless_marks_tell_the_shape("graph")

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
+from traceanalyzer.intervals import Intervals
+from traceanalyzer.kernels.classification import class_of_ops
 from traceanalyzer.kernels.collectives import family_of_ops, shipped_families
 from traceanalyzer.phases.collective_matching import (
     BY_ORDER,
@@ -21,13 +23,17 @@ from traceanalyzer.phases.collective_matching import (
     match,
 )
 from traceanalyzer.phases.device_work import (
+    CoveredTime,
+    Stretches,
     idle_lateness,
     label_before,
-    runs_beside,
     starts_early,
+    work_beside,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from traceanalyzer.phases.parallel_groups import ParallelGroup
@@ -83,6 +89,24 @@ _SAME_END_NS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
+class Collectives:
+    """The collectives of any number of processes, and what their own devices tell of them.
+
+    Attributes:
+        ops: One row a collective op with times: op (any number, unique), lane, cycle (-1
+            outside), label, class (place in `CLASSES`), family (place in `shipped_families()`),
+            identity (see `identities`), name (row in names), start_ns, end_ns, early (it starts
+            before its stream is free), before (label of the op that ended last before it, -1 for
+            none), and the time that anything ran on its device until it starts and ends:
+            worked_until_start_ns, worked_until_end_ns (of one lane their differences count).
+        beside: When another kernel of a phase runs during one, disjoint.
+    """
+
+    ops: pl.DataFrame
+    beside: Intervals
+
+
+@dataclass(frozen=True, slots=True)
 class CollectiveWaits:
     """The collectives of one group.
 
@@ -92,7 +116,7 @@ class CollectiveWaits:
         clock_error_ns: How far the ends of separated collectives lie apart between ranks, 95th
             percentile; None when none was separated.
         ops: One row a collective op of the group's ranks, by row: op, lane, cycle (-1 outside),
-            label, family (place in `shipped_families()`), reason (place in `REASONS`),
+            label, class, family (see `Collectives`), reason (place in `REASONS`),
             duration_ns. Of separated ones, else null: collective (its number), wait_ns,
             exposed_ns (the wait in which no other kernel of a phase runs on the device), spread_ns
             (last start less first), lateness_ns (own start less first), idle_ns (the lateness in
@@ -131,50 +155,63 @@ class _Matched:
         return np.asarray(self.end_ns.max(axis=1) - self.end_ns.min(axis=1))
 
 
-def collective_waits(phased: PhasedTrace, group: ParallelGroup) -> CollectiveWaits:
-    """Match the collectives of a group and tell wait from transfer where times can."""
-    lanes = np.array(group.lanes, np.int64)
-    processes = np.array(phased.ranks.process, np.int64)[lanes]
-    one_session = len(set(phased.trace.processes["file"].gather(processes))) == 1
-    ops = _collective_ops(phased, lanes)
-    reason = _without_match(ops, group, one_session=one_session)
-    candidates = ops.filter(pl.Series(reason == NO_COUNTERPART))
-    found = _timed(ops, match(candidates, lanes.size), one_session=one_session)
-    if found.reason.size:
-        _judge(phased, ops, found)
-        if group.dp_size > 1:
-            _judge_reach(phased, found, group)
-    reason[found.place] = found.reason[:, None]
-    known = found.take(found.reason == SEPARATED)
-    error = _clock_error(known)
-    table = ops.select("op", "lane", "cycle", "label", "family", "duration_ns").with_columns(
-        reason=pl.Series(reason)
-    )
-    return CollectiveWaits(
-        group, one_session, error, _with_waits(table, _wait_columns(phased, ops, known, error))
-    )
-
-
-def _collective_ops(phased: PhasedTrace, lanes: Int64s) -> pl.DataFrame:
-    """The collectives of some lanes, with what identifies them."""
+def collectives_of(phased: PhasedTrace) -> Collectives:
+    """The collectives of a trace with settled phases."""
     family = family_of_ops(phased.trace)
-    op = np.flatnonzero((family >= 0) & phased.collected & np.isin(phased.ops.lane, lanes))
+    op = np.flatnonzero((family >= 0) & phased.collected)
     times = phased.ops.take(op)
-    return pl.DataFrame(
+    covered = CoveredTime(phased.ops.take(phased.collected) if op.size else times)
+    ops = pl.DataFrame(
         {
-            "place": np.arange(op.size),
             "op": op,
             "lane": times.lane,
             "cycle": phased.cycle[op],
             "label": phased.label[op],
+            "class": class_of_ops(phased.trace)[op],
             "family": family[op],
             "identity": identities(phased, op),
             "name": phased.trace.ops["name"].to_numpy()[op].astype(np.int64),
             "start_ns": times.start_ns,
             "end_ns": times.end_ns,
-            "duration_ns": times.duration_ns,
+            "early": starts_early(phased, op),
+            "before": label_before(phased, op),
+            "worked_until_start_ns": covered.until(times),
+            "worked_until_end_ns": covered.until(Intervals(times.lane, times.end_ns, times.end_ns)),
         }
     )
+    return Collectives(ops, work_beside(phased, op))
+
+
+def collective_waits(
+    found: Collectives, group: ParallelGroup, files: Sequence[int]
+) -> CollectiveWaits:
+    """Match the collectives of a group and tell wait from transfer where times can.
+
+    Args:
+        found: Those of all lanes.
+        group: The ranks.
+        files: File, and with it the clock, of each lane of the trace.
+    """
+    lanes = np.array(group.lanes, np.int64)
+    one_session = len({files[lane] for lane in group.lanes}) == 1
+    ops = found.ops.filter(pl.col("lane").is_in(lanes)).with_columns(
+        place=pl.int_range(pl.len()), duration_ns=pl.col("end_ns") - pl.col("start_ns")
+    )
+    reason = _without_match(ops, group, one_session=one_session)
+    candidates = ops.filter(pl.Series(reason == NO_COUNTERPART))
+    matched = _timed(ops, match(candidates, lanes.size), one_session=one_session)
+    if matched.reason.size:
+        _judge(ops, matched)
+        if group.dp_size > 1:
+            _judge_reach(found.ops, matched, group, files)
+    reason[matched.place] = matched.reason[:, None]
+    known = matched.take(matched.reason == SEPARATED)
+    error = _clock_error(known)
+    table = ops.select(
+        "op", "lane", "cycle", "label", "class", "family", "duration_ns"
+    ).with_columns(reason=pl.Series(reason))
+    columns = _wait_columns(ops, found.beside, known, error)
+    return CollectiveWaits(group, one_session, error, _with_waits(table, columns))
 
 
 def _without_match(ops: pl.DataFrame, group: ParallelGroup, *, one_session: bool) -> Int64s:
@@ -202,12 +239,10 @@ def _timed(ops: pl.DataFrame, place: Int64s, *, one_session: bool) -> _Matched:
     return _Matched(place, start, end, ops["name"].to_numpy()[place[:, 0]], reason)
 
 
-def _judge(phased: PhasedTrace, ops: pl.DataFrame, found: _Matched) -> None:
+def _judge(ops: pl.DataFrame, found: _Matched) -> None:
     """Set the reason of collectives whose times tell no wait."""
     _refuse(found, found.start_ns.max(axis=1) >= found.end_ns.min(axis=1), NOT_AT_ONCE)
-    early: Bools = np.logical_or.reduce(
-        starts_early(phased, ops["op"].to_numpy()[found.place]), axis=1
-    )
+    early: Bools = np.logical_or.reduce(ops["early"].to_numpy()[found.place], axis=1)
     for name in np.unique(found.name):
         own = np.asarray(found.name == name)
         if early[own].mean() > _EARLY_SHARE:
@@ -226,26 +261,26 @@ def _refuse(found: _Matched, rows: Bools, reason: int) -> None:
     found.reason[rows & (found.reason == SEPARATED)] = reason
 
 
-def _judge_reach(phased: PhasedTrace, found: _Matched, group: ParallelGroup) -> None:
+def _judge_reach(
+    ops: pl.DataFrame, found: _Matched, group: ParallelGroup, files: Sequence[int]
+) -> None:
     """Refuse kernels that end together with those of another data-parallel group as well.
 
     Their last rank may be outside the group. Where the other groups cannot be looked at on the
     same clock, every collective may be such a one.
     """
-    others = np.setdiff1d(np.arange(phased.ranks.size), group.lanes)
-    files = phased.trace.processes["file"].to_numpy()[np.array(phased.ranks.process)]
-    if others.size < (group.dp_size - 1) * group.tp_size or np.unique(files).size > 1:
+    others = np.setdiff1d(np.arange(len(files)), group.lanes)
+    if others.size < (group.dp_size - 1) * group.tp_size or len(set(files)) > 1:
         _refuse(found, np.ones(found.reason.size, bool), BEYOND_GROUP)
         return
-    of_op = phased.trace.ops["name"].to_numpy()
     error = _clock_error(found.take(found.reason == SEPARATED))
     tolerance = max(_SAME_END_NS, RESOLVABLE * (error or 0))
     for name in np.unique(found.name):
         own = np.asarray(found.name == name)
         ends = found.end_ns[own].max(axis=1)
         for lane in others:
-            same = (of_op == name) & (phased.ops.lane == lane) & phased.collected
-            theirs = np.sort(phased.ops.end_ns[same])
+            same = ops.filter(pl.col("name") == name, pl.col("lane") == lane)
+            theirs = same["end_ns"].sort().to_numpy()
             if theirs.size and (_distance(ends, theirs) <= tolerance).mean() > _APART_SHARE:
                 _refuse(found, own, BEYOND_GROUP)
 
@@ -278,27 +313,35 @@ _NONE: Final = -(1 << 62)
 
 
 def _wait_columns(
-    phased: PhasedTrace, ops: pl.DataFrame, known: _Matched, error_ns: int | None
+    ops: pl.DataFrame, beside: Intervals, known: _Matched, error_ns: int | None
 ) -> dict[str, Int64s]:
     """What is known of the separated ops, one element an op."""
-    op = ops["op"].to_numpy()[known.place]
+    times = _own_times(ops, known.place)
     first = known.start_ns.min(axis=1, keepdims=True)
     last = known.start_ns.max(axis=1, keepdims=True)
-    wait, spread = last - known.start_ns, np.broadcast_to(last - first, op.shape)
-    exposed = wait - runs_beside(phased, ops["op"].to_numpy(), op, wait)
-    number = np.arange(len(op))
-    is_late = np.zeros(op.shape, bool)
+    wait, spread = last - known.start_ns, np.broadcast_to(last - first, known.place.shape)
+    own_start, lane = times.start_ns.ravel(), ops["lane"].to_numpy()[known.place].ravel()
+    waiting = Intervals(lane, own_start, own_start + wait.ravel())
+    exposed = wait - CoveredTime(beside).within(waiting).reshape(wait.shape)
+    number = np.arange(len(wait))
+    is_late = np.zeros(wait.shape, bool)
     is_late[number, known.start_ns.argmax(axis=1)] = True
     is_late &= (spread > 0) & (spread >= RESOLVABLE * (error_ns or 0))
     columns = {
-        "op": op,
-        "collective": np.broadcast_to(number[:, None], op.shape),
+        "op": ops["op"].to_numpy()[known.place],
+        "collective": np.broadcast_to(number[:, None], wait.shape),
         "wait_ns": wait,
         "exposed_ns": exposed,
         "spread_ns": spread,
         "lateness_ns": known.start_ns - first,
-        "idle_ns": idle_lateness(phased, op, known.start_ns - first),
+        "idle_ns": idle_lateness(times, known.start_ns - first),
         "cost_ns": np.where(is_late, exposed.max(axis=1, keepdims=True), _NONE),
-        "before": np.where(is_late, label_before(phased, op.ravel()).reshape(op.shape), _NONE),
+        "before": np.where(is_late, ops["before"].to_numpy()[known.place], _NONE),
     }
     return {name: column.ravel() for name, column in columns.items()}
+
+
+def _own_times(ops: pl.DataFrame, place: Int64s) -> Stretches:
+    """Times of the ops at some places, each on its own clock."""
+    columns = ("start_ns", "end_ns", "worked_until_start_ns", "worked_until_end_ns")
+    return Stretches(*(ops[column].to_numpy()[place] for column in columns))

@@ -7,12 +7,13 @@ phases are matched in order of appearance.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
 
-from traceanalyzer.intervals import Packing
+from traceanalyzer.intervals import Intervals, Packing, added_to_union
 from traceanalyzer.phases.attribution import launched_by_graph_call
 from traceanalyzer.phases.kernel_order import recurring_blocks
 
@@ -29,59 +30,116 @@ _BORDER_SHARE: Final = 0.05
 """A bucket with a smaller share of a graph's launches is a cycle's border, not its batch."""
 
 
-def graph_table(phased: PhasedTrace, segments: Segments, bucket: Int64s) -> pl.DataFrame:
+@dataclass(frozen=True, slots=True)
+class Graphs:
+    """The graphs of any number of lanes and their replays.
+
+    Attributes:
+        graphs: One row a lane's graph, by lane and first replay: lane, whole_graph (recorded as
+            one row a replay), ops (of its longest replay), labels (bit set over the labels),
+            first_ns (start of the longest replay), blocks (that recur in its kernels, null for
+            none), told, carried (see `graph_table`).
+        replays: One row a replay, by lane and first op: graph (row in `graphs`), period_ns (since
+            the one before on its lane, null for the first), span_ns, busy_ns and summed_ns (union
+            and sum of its ops), launch_ns (length of the
+            launch call), waited_ns (the part of it in which the GPU was idle until the replay's
+            first op; both null without launch row), cycle (that it was launched for, else in which
+            it ran; -1 for none).
+    """
+
+    graphs: pl.DataFrame
+    replays: pl.DataFrame
+
+
+def graphs_of(phased: PhasedTrace, segments: Segments) -> Graphs:
+    """The graphs of a trace with settled phases; `segments` is its timeline."""
+    replays = _replays(phased)
+    launches = _launches(phased, segments, replays)
+    replays = replays.with_columns(launches, cycle=_cycles(phased, replays))
+    # Recorded whole and node by node a graph is two: tracing nodes changes its time.
+    one = ["lane", "whole_graph", "identity"]
+    graphs = (
+        replays.group_by(one, maintain_order=True)
+        .agg(
+            pl.col("ops").max(),
+            pl.col("labels").bitwise_or(),
+            pl.col("told", "carried").any(),
+            pl.col("launch", "first_ns").sort_by(-pl.col("ops"), "first_ns", "row").first(),
+        )
+        .with_row_index("graph")
+    )
+    replays = replays.with_columns(
+        period_ns=(pl.col("first_ns") - pl.col("first_ns").shift(1)).over(one)
+    ).join(graphs.select(*one, "graph"), on=one, how="left", maintain_order="left")
+    return Graphs(
+        graphs.with_columns(blocks=_blocks(phased, graphs)).select(_GRAPH_COLUMNS),
+        replays.select(_REPLAY_COLUMNS),
+    )
+
+
+_GRAPH_COLUMNS: Final = (
+    *("lane", "whole_graph", "ops", "labels", "first_ns", "blocks", "told", "carried"),
+)
+_REPLAY_COLUMNS: Final = (
+    *("graph", "period_ns", "span_ns", "busy_ns", "summed_ns", "launch_ns", "waited_ns", "cycle"),
+)
+
+
+def graph_table(found: Graphs, bucket: Int64s) -> pl.DataFrame:
     """Every graph that is replayed, the one with most GPU time first.
 
     Args:
-        phased: A trace with settled phases.
-        segments: Its timeline, see `phase_segments`.
+        found: The graphs of all lanes.
         bucket: Bucket of each cycle.
 
     Returns:
         One row a graph: whole_graph (recorded as one row a replay), ops (of its longest replay),
-        labels (bit set over `phased.labels`), lanes and buckets (lists), launches, period_ns
+        labels (bit set over the labels), lanes and buckets (lists), launches, period_ns
         (from start to start on one rank, median; null for one launch), span_p50_ns, span_p99_ns,
-        launch_p50_ns, waited_share (of the time in launch calls: the GPU idle until the replay's
-        first op; both null without launch rows), blocks (that recur in its kernels, null for
-        none), told (ranges tell what its nodes were captured in), carried (the order of its kernels
-        tells draft steps or layers). Quantiles are nearest ranks.
+        busy_p50_ns and summed_p50_ns (of a replay's ops: union and sum), launch_p50_ns,
+        waited_share (of the time in launch calls: the GPU idle until the replay's first op) and
+        waited_ns (the same of a replay, mean; all three null without launch rows), blocks (that
+        recur in its kernels, null for none), told (ranges tell what its nodes were captured in),
+        carried (the order of its kernels tells draft steps or layers). Quantiles are nearest ranks.
     """
-    replays = _replays(phased)
-    launches = _launches(phased, segments, replays)
-    replays = _numbered(replays.with_columns(launches, bucket=_buckets(phased, replays, bucket)))
+    graphs = _numbered(found.graphs)
+    number = graphs["number"].to_numpy()
+    replays = found.replays.with_columns(
+        graph=pl.Series(number[found.replays["graph"].to_numpy()]),
+        bucket=pl.Series(np.append(bucket, -1)[found.replays["cycle"].to_numpy()]).replace(
+            -1, None
+        ),
+    )
+    told = graphs.group_by(graph="number").agg(
+        pl.col("whole_graph", "ops").first(),
+        pl.col("labels").first(),
+        pl.col("lane").unique().sort().alias("lanes"),
+        pl.col("told", "carried").any(),
+        pl.col("blocks").sort_by("first_ns", "lane").first(),
+    )
     table = (
         replays.group_by("graph")
         .agg(
-            pl.col("whole_graph", "most_ops").first(),
-            pl.col("labels").bitwise_or(),
-            pl.col("lane").unique().sort().alias("lanes"),
             pl.len().cast(pl.Int64).alias("launches"),
             pl.col("span_ns").sum().alias("gpu_ns"),
             _nearest("period_ns", 0.5).alias("period_ns"),
             _nearest("span_ns", 0.5).alias("span_p50_ns"),
             _nearest("span_ns", 0.99).alias("span_p99_ns"),
+            *(_nearest(f"{kind}_ns", 0.5).alias(f"{kind}_p50_ns") for kind in ("busy", "summed")),
             _nearest("launch_ns", 0.5).alias("launch_p50_ns"),
+            pl.col("waited_ns").mean(),
             (pl.col("waited_ns").sum() / pl.col("launch_ns").sum()).alias("waited_share"),
-            pl.col("told", "carried").any(),
-            pl.col("lane", "launch").sort_by(-pl.col("ops"), "first_ns", "row").first(),
         )
+        .join(told, on="graph")
         .join(_usual_buckets(replays), on="graph", how="left")
         .sort(-pl.col("gpu_ns"), "graph")
     )
     return table.select(
-        "whole_graph",
-        pl.col("most_ops").alias("ops"),
-        *(
-            "labels",
-            "lanes",
-            pl.col("buckets").fill_null([]),
-            "launches",
-            "period_ns",
-            "span_p50_ns",
-            "span_p99_ns",
-        ),
-        *("launch_p50_ns", pl.col("waited_share").fill_nan(None), "told", "carried"),
-        blocks=_blocks(phased, table),
+        *("whole_graph", "ops", "labels", "lanes"),
+        pl.col("buckets").fill_null([]),
+        *("launches", "period_ns", "span_p50_ns", "span_p99_ns", "busy_p50_ns", "summed_p50_ns"),
+        *("launch_p50_ns", pl.col("waited_share").fill_nan(None), "waited_ns"),
+        *("told", "carried", "blocks"),
     )
 
 
@@ -101,7 +159,8 @@ def _replays(phased: PhasedTrace) -> pl.DataFrame:
     """One row a replay of a graph that has ops with times, by lane and first op.
 
     Columns: lane, launch (row in launches, below -1 for rows without one), kind and id of its
-    identity, first_ns, span_ns, ops, whole_graph, labels, told, carried, row, cycle, span (range).
+    identity, first_ns, span_ns, busy_ns (union), summed_ns, ops, whole_graph, labels, told,
+    carried, row, cycle, span (range).
     """
     ops, attribution = phased.trace.ops, phased.attribution
     whole = (ops["kind"] == "graph").to_numpy()
@@ -119,6 +178,7 @@ def _replays(phased: PhasedTrace) -> pl.DataFrame:
             "launch": np.where(launch >= 0, launch, -2 - rows),
             "first_ns": phased.ops.start_ns[rows],
             "last_ns": phased.ops.end_ns[rows],
+            "busy_ns": _added_ns(phased.ops.take(rows), np.where(launch >= 0, launch, -2 - rows)),
             "whole_graph": whole[rows],
             "labels": np.int64(1) << phased.label[rows],
             "told": told[rows],
@@ -140,6 +200,8 @@ def _replays(phased: PhasedTrace) -> pl.DataFrame:
             pl.col("first_ns", "row").min(),
             *(_set_of(column, kind) for kind, column in enumerate(_IDENTITIES)),
             (pl.col("last_ns").max() - pl.col("first_ns").min()).alias("span_ns"),
+            pl.col("busy_ns").sum(),
+            (pl.col("last_ns") - pl.col("first_ns")).sum().alias("summed_ns"),
             pl.len().cast(pl.Int64).alias("ops"),
             pl.col("whole_graph", "told", "carried").any(),
             pl.col("labels").bitwise_or(),
@@ -151,6 +213,21 @@ def _replays(phased: PhasedTrace) -> pl.DataFrame:
     )
 
 
+def _added_ns(ops: Intervals, launch: Int64s) -> Int64s:
+    """The time that each op adds to the union of those of its replay."""
+    if not ops.size:
+        return np.zeros(0, np.int64)
+    place = launch - launch.min()
+    launched = np.zeros(1 + place.max(), np.int64)
+    launched[place] = 1
+    lanes = 1 + int(ops.lane.max())
+    replay = lanes * (np.cumsum(launched)[place] - 1) + ops.lane
+    first = np.full(1 + replay.max(), np.iinfo(np.int64).max)
+    np.minimum.at(first, replay, ops.start_ns)
+    own = Intervals(replay, ops.start_ns - first[replay], ops.end_ns - first[replay])
+    return added_to_union(own, ops.start_ns)
+
+
 def _set_of(column: str, kind: int) -> pl.Expr:
     """A number for the ids in a column, null for none: equal for equal ones alone.
 
@@ -160,39 +237,26 @@ def _set_of(column: str, kind: int) -> pl.Expr:
     return pl.when(ids.len() > 0).then(ids.unique().hash(kind).sum()).alias(column)
 
 
-def _numbered(replays: pl.DataFrame) -> pl.DataFrame:
-    """With the graph of each replay: a number that the same graph has on every rank."""
-    form = ["lane", "whole_graph", "most_ops", "all_labels"]
-    # Recorded whole and node by node a graph is two: tracing nodes changes its time.
-    one = ["lane", "whole_graph", "identity"]
-    replays = replays.with_columns(
-        most_ops=pl.col("ops").max().over(one),
-        all_labels=pl.col("labels").bitwise_or().over(one),
-        period_ns=(pl.col("first_ns") - pl.col("first_ns").shift(1)).over(one),
-    )
-    own = (
-        replays.select(*form, "identity")
-        .unique(maintain_order=True)
-        .with_columns(place=pl.int_range(pl.len()).over(form))
-    )
-    replays = replays.join(own, on=[*form, "identity"], how="left", maintain_order="left")
-    graphs = replays.select(*form[1:], "place").unique(maintain_order=True).with_row_index("graph")
-    return replays.join(graphs, on=[*form[1:], "place"], how="left", maintain_order="left")
+def _numbered(graphs: pl.DataFrame) -> pl.DataFrame:
+    """With a number that the same graph has on every rank, by first appearance."""
+    form = ["whole_graph", "ops", "labels"]
+    graphs = graphs.with_columns(place=pl.int_range(pl.len()).over("lane", *form))
+    numbers = graphs.select(*form, "place").unique(maintain_order=True).with_row_index("number")
+    return graphs.join(numbers, on=[*form, "place"], how="left", maintain_order="left")
 
 
-def _buckets(phased: PhasedTrace, replays: pl.DataFrame, bucket: Int64s) -> pl.Series:
-    """The bucket of the cycle that each replay was launched for, else of that in which it ran."""
+def _cycles(phased: PhasedTrace, replays: pl.DataFrame) -> pl.Series:
+    """The cycle that each replay was launched for, else that in which it ran, -1 for none."""
     process = np.array(phased.ranks.process)
     cycles = phased.cycles
     known = pl.DataFrame(
         {
             "process": process[cycles.spans.lane],
             "number": phased.spans.number[cycles.forward],
-            "of_number": bucket,
+            "launched_for": np.arange(cycles.spans.size),
         }
     ).filter(pl.col("number") >= 0)
     number = np.append(phased.spans.number, -1)[replays["span"].to_numpy()]
-    ran_in = np.append(bucket, -1)[replays["cycle"].to_numpy()]
     launched_for = pl.DataFrame(
         {"process": process[replays["lane"].to_numpy()], "number": number}
     ).join(
@@ -200,8 +264,8 @@ def _buckets(phased: PhasedTrace, replays: pl.DataFrame, bucket: Int64s) -> pl.S
         on=["process", "number"],
         how="left",
         maintain_order="left",
-    )["of_number"]
-    return launched_for.fill_null(pl.Series(ran_in)).replace(-1, None)
+    )["launched_for"]
+    return launched_for.fill_null(replays["cycle"])
 
 
 def _launches(phased: PhasedTrace, segments: Segments, replays: pl.DataFrame) -> list[pl.Series]:
@@ -251,15 +315,19 @@ def _idle_since(segments: Segments, lane: Int64s, at_ns: Int64s) -> Int64s:
     return since
 
 
-def _blocks(phased: PhasedTrace, table: pl.DataFrame) -> pl.Series:
+def _blocks(phased: PhasedTrace, graphs: pl.DataFrame) -> pl.Series:
     """How many blocks recur in the longest replay of each graph, null for none."""
+    lane, launch = graphs["lane"].to_numpy(), graphs["launch"].to_numpy()
+    wanted = np.zeros(phased.trace.launches.height + 1, bool)
+    wanted[launch[launch >= 0]] = True
+    kernels = (phased.trace.ops["kind"] == "kernel").to_numpy() & phased.collected
+    rows = np.flatnonzero(wanted[phased.attribution.launch] & kernels)
+    rows = rows[np.argsort(phased.ops.start_ns[rows], kind="stable")]
+    names = phased.trace.ops["name"].to_numpy()[rows]
+    of_launch, of_lane = phased.attribution.launch[rows], phased.ops.lane[rows]
     found: list[int | None] = []
-    kernels = (phased.trace.ops["kind"] == "kernel").to_numpy()
-    names = phased.trace.ops["name"].to_numpy()
-    for lane, launch in table.select("lane", "launch").iter_rows():
-        rows = np.flatnonzero((phased.attribution.launch == launch) & kernels & phased.collected)
-        rows = rows[phased.ops.lane[rows] == lane]
-        order = np.argsort(phased.ops.start_ns[rows], kind="stable")
-        blocks = recurring_blocks(names[rows[order]].tolist())
+    for own_lane, own_launch in zip(lane.tolist(), launch.tolist(), strict=True):
+        own = (of_launch == own_launch) & (of_lane == own_lane)
+        blocks = recurring_blocks(names[own].tolist())
         found.append(None if blocks is None else blocks.count)
     return pl.Series(found, dtype=pl.Int64)

@@ -104,19 +104,17 @@ def class_time(phased: PhasedTrace, pieces: BusyPieces) -> pl.DataFrame:
     ).sort("cycle", "lane", "label", "class")
 
 
-def kernel_totals(phased: PhasedTrace, top: int, pieces: BusyPieces) -> pl.DataFrame:
-    """The ops of each phase that take most of its busy time, over the kept cycles of all lanes.
+def kernel_time(phased: PhasedTrace, pieces: BusyPieces) -> pl.DataFrame:
+    """Busy time by phase and kernel, over the kept cycles of all lanes.
 
     Args:
         phased: A trace with settled phases.
-        top: How many names to list for each phase.
         pieces: Its busy time, see `busy_pieces`.
 
     Returns:
-        By label and falling busy_ns: label, name (row in `trace.names`, or `OTHER_NAMES`,
-        `OVERLAP_NAME`: the last two rows of a phase, where there are such), class (place in
-        `ROWS`; null for other names), ops (those that start in a kept cycle), busy_ns. Over all
-        rows of a phase busy_ns is its busy time in kept cycles, lanes summed.
+        One row a label, name (row in `trace.names`, or `OVERLAP_NAME`) and class (place in `ROWS`)
+        that has any: these, ops (those that start in a kept cycle), busy_ns. Over all rows of a
+        phase busy_ns is its busy time in kept cycles, lanes summed.
     """
     kept = np.append(phased.cycles.state == KEPT, False)
     names, rows = phased.trace.names.height, len(ROWS)
@@ -130,9 +128,24 @@ def kernel_totals(phased: PhasedTrace, top: int, pieces: BusyPieces) -> pl.DataF
     name, row = np.divmod(named, rows)
     name = np.where(name == names, OVERLAP_NAME, name)
     columns = {"label": label, "name": name, "class": row}
-    found = pl.DataFrame({**columns, "ops": table["ops"], "busy_ns": table["busy_ns"]})
-    texts = phased.trace.names.select(pl.int_range(pl.len()).alias("name"), "text")
-    return _ranked(found.join(texts, on="name", how="left", maintain_order="left"), top)
+    return pl.DataFrame({**columns, "ops": table["ops"], "busy_ns": table["busy_ns"]})
+
+
+def longest_names(time: pl.DataFrame, texts: pl.Series, top: int) -> pl.DataFrame:
+    """The kernels of each phase that take most of its busy time.
+
+    Args:
+        time: See `kernel_time`; several tables of it one after another are added up.
+        texts: The text of each name.
+        top: How many names to list for each phase.
+
+    Returns:
+        By label and falling busy_ns: label, name (`OTHER_NAMES` and `OVERLAP_NAME` are the last
+        two rows of a phase, where there are such), class (null for other names), ops, busy_ns.
+    """
+    found = time.group_by("label", "name", "class").agg(pl.sum("ops", "busy_ns"))
+    names = pl.DataFrame({"text": texts}).select(pl.int_range(pl.len()).alias("name"), "text")
+    return _ranked(found.join(names, on="name", how="left", maintain_order="left"), top)
 
 
 def _without_overlap(ops: Intervals) -> tuple[Int64s, Intervals]:

@@ -7,6 +7,7 @@ kernel of every layer (a slot), and some dozen slots tell a forward of thousands
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
 
 NO_SLOT: Final = -1
 """Slot of what stands in no place of the order."""
-
-_PLACE: Final = ("bucket", "label", "name", "nth")
-_COLUMNS: Final = ("bucket", "label", "cycle", "name", "class", "slot", "ops", "busy_ns")
 
 
 class Pieces(Protocol):
@@ -50,7 +48,26 @@ class Pieces(Protocol):
 
     @property
     def class_of_op(self) -> Int64s:
-        """Class of each op of the trace."""
+        """Class of each op of the trace, a place in `CLASSES`."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRuns:
+    """What runs in cycles that have no whole-graph row of the phase.
+
+    Attributes:
+        cycles: One row a cycle and label with ops, by cycle and label: cycle, label, run.
+        runs: The ops of each run, run after run: run, name (row in names), class.
+        times: One row an op that starts in a cycle, in the order of `cycles` and in it that of the
+            run: busy_ns (busy time in that cycle).
+        late: Busy time in a cycle of ops that started in an earlier one: cycle, label, name, class,
+            busy_ns.
+    """
+
+    cycles: pl.DataFrame
+    runs: pl.DataFrame
+    times: pl.DataFrame
+    late: pl.DataFrame
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,26 +87,31 @@ class KernelSlots:
     times: pl.DataFrame
 
 
-def kernel_slots(
-    phased: PhasedTrace, bucket: Int64s, pieces: Pieces, labels: NDArray[np.bool_]
-) -> KernelSlots:
+def kernel_slots(found: KernelRuns, bucket: Int64s, texts: pl.Series) -> KernelSlots:
     """Time and number of ops by slot.
 
     Args:
-        phased: A trace with settled phases.
+        found: The runs of all cycles.
         bucket: Bucket of each cycle, -1 for cycles to leave out.
-        pieces: Its busy time, of `busy_pieces`.
-        labels: Which labels to tell.
+        texts: The text of each name.
     """
-    ops = _ops_in_order(phased, bucket, pieces.class_of_op, labels)
-    orders = _commonest_orders(ops)
+    runs = _Runs(found)
+    cycles = found.cycles.with_columns(
+        bucket=pl.Series(bucket[found.cycles["cycle"].to_numpy()]),
+        order=pl.Series(runs.first_alike[found.cycles["run"].to_numpy()]),
+        begin=pl.Series(runs.begins(found.cycles["run"].to_numpy())),
+    ).filter(pl.col("bucket") >= 0)
+    orders = {key: runs.names(run) for key, run in _commonest(cycles).items()}
     blocks = {key: folded(names) for key, names in orders.items()}
-    placed = ops.join(_places(orders, blocks), on=_PLACE, how="left", maintain_order="left")
-    own = placed.with_columns(pl.col("slot").fill_null(NO_SLOT), ops=pl.lit(1, pl.Int64))
-    own = own.with_columns(busy_ns=pl.Series(_own_time(phased, pieces)[own["op"].to_numpy()]))
-    parts = [own.select(_COLUMNS), _ran_on(phased, bucket, pieces, ops).select(_COLUMNS)]
-    summed = pl.concat(parts).group_by(_COLUMNS[:-2]).agg(pl.sum("ops", "busy_ns"))
-    texts = phased.trace.names["text"]
+    slots = {key: _slot_of_nth(orders[key], blocks[key]) for key in orders}
+    busy_ns = found.times["busy_ns"].to_numpy()
+    parts = [
+        _by_slot(own, runs.ops(run), slots[bucket, label], busy_ns)
+        for (bucket, label, run), own in cycles.group_by("bucket", "label", "run")
+    ]
+    parts.append(_ran_on(found.late, cycles))
+    columns = ("bucket", "label", "cycle", "name", "class", "slot")
+    summed = pl.concat(parts).group_by(columns).agg(pl.sum("ops", "busy_ns")).sort(columns)
     return KernelSlots(
         blocks,
         summed.with_columns(
@@ -100,72 +122,93 @@ def kernel_slots(
     )
 
 
-def _ops_in_order(
-    phased: PhasedTrace, bucket: Int64s, class_of_op: Int64s, labels: NDArray[np.bool_]
-) -> pl.DataFrame:
-    """Ops that start in cycles without whole-graph rows, each phase's in the order they start in.
+class _Runs:
+    """The runs of a table by number; those of several parts may run the same kernels alike."""
 
-    Returns:
-        bucket, label, cycle, name, class, op, nth (how many of that name came before it in the
-        phase and cycle).
-    """
-    of_op = np.append(bucket, -1)[phased.cycle]
-    row = np.flatnonzero((of_op >= 0) & labels[phased.label])
-    row = row[np.lexsort((phased.ops.start_ns[row], phased.label[row], phased.cycle[row]))]
-    table = pl.DataFrame(
-        {
-            "bucket": of_op[row],
-            "label": phased.label[row],
-            "cycle": phased.cycle[row],
-            "name": phased.trace.ops["name"].to_numpy()[row].astype(np.int64),
-            "class": class_of_op[row],
-            "op": row,
-        }
-    )
-    hides = (pl.col("class") == WHOLE_GRAPH).any().over("cycle", "label")
-    table = table.filter(~hides)
-    return table.with_columns(nth=_nth(table))
+    def __init__(self, found: KernelRuns) -> None:
+        number = found.runs["run"].to_numpy()
+        self._name, self._class = (found.runs[column].to_numpy() for column in ("name", "class"))
+        size = 1 + int(number.max(initial=-1))
+        self._length = np.bincount(number, minlength=size)
+        self._first = np.append(0, np.cumsum(self._length))
+        known: dict[bytes, int] = {}
+        self.first_alike = np.array(
+            [known.setdefault(self._name[self._place(run)].tobytes(), run) for run in range(size)],
+            np.int64,
+        )
 
+    def _place(self, run: int) -> slice:
+        return slice(self._first[run], self._first[run + 1])
 
-def _nth(table: pl.DataFrame) -> pl.Series:
-    """How many rows of the same cycle, label and name come before each row."""
-    order = np.lexsort((table["name"].to_numpy(), table["label"].to_numpy(), table["cycle"]))
-    parts = [table[column].to_numpy()[order] for column in ("cycle", "label", "name")]
-    first = np.ones(order.size, bool)
-    first[1:] = np.any([part[1:] != part[:-1] for part in parts], axis=0)
-    place = np.arange(order.size)
-    nth = np.empty(order.size, np.int64)
-    nth[order] = place - np.maximum.accumulate(np.where(first, place, 0))
-    return pl.Series(nth)
+    def names(self, run: int) -> list[int]:
+        """The kernels of a run in order."""
+        names: list[int] = self._name[self._place(run)].tolist()
+        return names
+
+    def ops(self, run: int) -> pl.DataFrame:
+        """The ops of a run in order: name, class, nth (of that name)."""
+        place = self._place(run)
+        table = pl.DataFrame({"name": self._name[place], "class": self._class[place]})
+        return table.with_columns(nth=pl.int_range(pl.len(), dtype=pl.Int64).over("name"))
+
+    def begins(self, of_cycle: Int64s) -> Int64s:
+        """Where the ops of each cycle begin, whose runs follow one another."""
+        return np.append(0, np.cumsum(self._length[of_cycle]))[:-1]
 
 
-def _commonest_orders(ops: pl.DataFrame) -> dict[tuple[int, int], list[int]]:
-    """Names in the order of most cycles, by bucket and label; of equals the first cycle's."""
-    if not ops.height:
-        return {}
-    runs = ops.group_by("bucket", "label", "cycle", maintain_order=True).agg("name")
-    counted = runs.group_by("bucket", "label", "name", maintain_order=True).agg(cycles=pl.len())
+def _commonest(cycles: pl.DataFrame) -> dict[tuple[int, int], int]:
+    """The run of most cycles, by bucket and label; of equals that of the first cycle."""
+    counted = cycles.group_by("bucket", "label", "order", maintain_order=True).agg(cycles=pl.len())
     best = counted.sort("cycles", descending=True, maintain_order=True).unique(
         ["bucket", "label"], keep="first", maintain_order=True
     )
     return {(row[0], row[1]): row[2] for row in best.iter_rows()}
 
 
-def _places(
-    orders: dict[tuple[int, int], list[int]], blocks: dict[tuple[int, int], list[Block]]
+def _slot_of_nth(names: list[int], blocks: list[Block]) -> pl.DataFrame:
+    """The slot of the nth kernel of each name: name, nth, slot."""
+    return pl.DataFrame(
+        {"name": names, "slot": slots_in_order(blocks)},
+        schema=dict.fromkeys(("name", "slot"), pl.Int64),
+    ).with_columns(nth=pl.int_range(pl.len(), dtype=pl.Int64).over("name"))
+
+
+def _by_slot(
+    cycles: pl.DataFrame, ops: pl.DataFrame, slots: pl.DataFrame, busy_ns: Int64s
 ) -> pl.DataFrame:
-    """Slot of the nth kernel of each name: bucket, label, name, nth, slot."""
-    parts = [
-        pl.DataFrame({"name": names, "slot": slots_in_order(blocks[key])}).with_columns(
-            bucket=pl.lit(key[0], pl.Int64),
-            label=pl.lit(key[1], pl.Int64),
-            nth=pl.int_range(pl.len(), dtype=pl.Int64).over("name"),
-        )
-        for key, names in orders.items()
-    ]
-    columns = (*_PLACE, "slot")
-    empty = pl.DataFrame(schema=dict.fromkeys(columns, pl.Int64))
-    return pl.concat([empty, *(part.select(columns) for part in parts)])
+    """Time and ops of cycles that run alike, by kernel and slot; `ops` are those of one cycle."""
+    placed = ops.join(slots, on=["name", "nth"], how="left", maintain_order="left")
+    placed = placed.with_columns(pl.col("slot").fill_null(NO_SLOT))
+    kinds = placed.select("name", "class", "slot").unique(maintain_order=True)
+    kinds = kinds.with_row_index("kind")
+    kind = placed.join(kinds, on=["name", "class", "slot"], maintain_order="left")[
+        "kind"
+    ].to_numpy()
+    order = np.argsort(kind, kind="stable")
+    first = np.searchsorted(kind[order], np.arange(kinds.height))
+    times = busy_ns[cycles["begin"].to_numpy()[:, None] + order]
+    summed = np.add.reduceat(times, first, axis=1)
+    counts = np.bincount(kind, minlength=kinds.height)
+    repeated = np.repeat(np.arange(cycles.height), kinds.height)
+    return pl.concat(
+        [
+            cycles.select("bucket", "label", "cycle")[repeated],
+            pl.concat([kinds.select("name", "class", "slot")] * cycles.height),
+            pl.DataFrame({"ops": np.tile(counts, cycles.height), "busy_ns": summed.ravel()}),
+        ],
+        how="horizontal",
+    )
+
+
+def _ran_on(late: pl.DataFrame, cycles: pl.DataFrame) -> pl.DataFrame:
+    """Busy time of ops in a later cycle than that in which they start: they are in no slot."""
+    shown = cycles.select("cycle", "label", "bucket")
+    return late.join(shown, on=["cycle", "label"]).select(
+        *("bucket", "label", "cycle", "name", "class"),
+        slot=pl.lit(NO_SLOT, pl.Int64),
+        ops=pl.lit(0, pl.Int64),
+        busy_ns="busy_ns",
+    )
 
 
 def slots_in_order(blocks: list[Block]) -> list[int]:
@@ -177,6 +220,67 @@ def slots_in_order(blocks: list[Block]) -> list[int]:
     return found
 
 
+def kernel_runs(
+    phased: PhasedTrace,
+    pieces: Pieces,
+    labels: NDArray[np.bool_],
+    cycles: NDArray[np.bool_],
+) -> KernelRuns:
+    """Find the runs.
+
+    Args:
+        phased: A trace with settled phases.
+        pieces: Its busy time, see `busy_pieces`.
+        labels: Which labels to tell.
+        cycles: Which cycles to tell.
+    """
+    row = np.flatnonzero(np.append(cycles, False)[phased.cycle] & labels[phased.label])
+    slot = phased.cycle[row] * labels.size + phased.label[row]
+    hidden = np.unique(slot[pieces.class_of_op[row] == WHOLE_GRAPH])
+    if hidden.size:
+        shown = ~np.isin(slot, hidden)
+        row, slot = row[shown], slot[shown]
+    order = np.lexsort((phased.ops.start_ns[row], slot))
+    row, slot = row[order], slot[order]
+    first = np.flatnonzero(np.append(True, slot[1:] != slot[:-1])[: slot.size])
+    found = slot[first]
+    name = phased.trace.ops["name"].to_numpy()[row]
+    run, of_run = _runs(name, pieces.class_of_op[row], np.append(first, row.size))
+    cycle, label = np.divmod(found, labels.size)
+    return KernelRuns(
+        pl.DataFrame({"cycle": cycle, "label": label, "run": run}),
+        _told(of_run, name, pieces.class_of_op[row]),
+        pl.DataFrame({"busy_ns": _own_time(phased, pieces)[row]}),
+        _late(phased, pieces, labels, found),
+    )
+
+
+def _runs(name: NDArray[np.int32], row: Int64s, first: Int64s) -> tuple[Int64s, list[slice]]:
+    """Run of each stretch of names and classes, and where each run stands first."""
+    known: dict[tuple[bytes, bytes], int] = {}
+    places: list[slice] = []
+    run = np.zeros(first.size - 1, np.int64)
+    for stretch, (begin, end) in enumerate(pairwise(first)):
+        key = name[begin:end].tobytes(), row[begin:end].astype(np.int8).tobytes()
+        if key not in known:
+            known[key] = len(places)
+            places.append(slice(int(begin), int(end)))
+        run[stretch] = known[key]
+    return run, places
+
+
+def _told(of_run: list[slice], name: NDArray[np.int32], row: Int64s) -> pl.DataFrame:
+    sizes = [place.stop - place.start for place in of_run]
+    nothing = np.zeros(0, np.int64)
+    return pl.DataFrame(
+        {
+            "run": np.repeat(np.arange(len(of_run)), sizes),
+            "name": np.concatenate([nothing, *(name[place] for place in of_run)]),
+            "class": np.concatenate([nothing, *(row[place] for place in of_run)]),
+        }
+    )
+
+
 def _own_time(phased: PhasedTrace, pieces: Pieces) -> Int64s:
     """Busy time of each op in the cycle in which it starts."""
     here = np.flatnonzero((pieces.op >= 0) & (phased.cycle[pieces.op] == pieces.cycle))
@@ -185,22 +289,20 @@ def _own_time(phased: PhasedTrace, pieces: Pieces) -> Int64s:
     return time
 
 
-def _ran_on(phased: PhasedTrace, bucket: Int64s, pieces: Pieces, ops: pl.DataFrame) -> pl.DataFrame:
-    """Busy time of ops in a later cycle than that in which they start: they are in no slot."""
-    of_piece = np.append(bucket, -1)[pieces.cycle]
-    late = (of_piece >= 0) & (pieces.op >= 0) & (phased.cycle[pieces.op] != pieces.cycle)
-    row = np.flatnonzero(late)
-    op = pieces.op[row]
-    table = pl.DataFrame(
+def _late(
+    phased: PhasedTrace, pieces: Pieces, labels: NDArray[np.bool_], slots: Int64s
+) -> pl.DataFrame:
+    """Busy time of ops in a later cycle than that in which they start, where that has ops."""
+    late = np.flatnonzero((pieces.op >= 0) & (phased.cycle[pieces.op] != pieces.cycle))
+    late = late[(pieces.cycle[late] >= 0) & labels[pieces.label[late]]]
+    late = late[np.isin(pieces.cycle[late] * labels.size + pieces.label[late], slots)]
+    op = pieces.op[late]
+    return pl.DataFrame(
         {
-            "bucket": of_piece[row],
-            "label": pieces.label[row],
-            "cycle": pieces.cycle[row],
+            "cycle": pieces.cycle[late],
+            "label": pieces.label[late],
             "name": phased.trace.ops["name"].to_numpy()[op].astype(np.int64),
             "class": pieces.class_of_op[op],
-            "slot": np.full(row.size, NO_SLOT),
-            "ops": np.zeros(row.size, np.int64),
-            "busy_ns": pieces.ns[row],
+            "busy_ns": pieces.ns[late],
         }
     )
-    return table.join(ops.select("cycle", "label").unique(), on=["cycle", "label"], how="semi")

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from traceanalyzer.kernels.classification import CLASSES
+from traceanalyzer.phases.cycles import KEPT
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -15,34 +16,53 @@ if TYPE_CHECKING:
     from traceanalyzer.phases.phased import PhasedTrace
 
 
+def kernels_by_cycle(phased: PhasedTrace, class_of_op: NDArray[np.int64]) -> pl.DataFrame:
+    """Summed time of each kernel in each kept cycle.
+
+    Args:
+        phased: A trace with settled phases.
+        class_of_op: Place in `CLASSES` of each op.
+
+    Returns:
+        One row a cycle, label, class (place in `CLASSES`) and name (row in `trace.names`) that
+        has ops: these, and ns.
+    """
+    kept = np.append(phased.cycles.state == KEPT, False)
+    rows = np.flatnonzero(kept[phased.cycle])
+    names = phased.trace.names.height
+    place = (phased.cycle[rows] * len(phased.labels) + phased.label[rows]) * len(CLASSES)
+    place += class_of_op[rows]
+    place *= names
+    place += phased.trace.ops["name"].to_numpy()[rows]
+    table = pl.DataFrame({"place": place, "ns": phased.ops.duration_ns[rows]})
+    table = table.group_by("place").agg(pl.sum("ns")).sort("place")
+    outer, name = np.divmod(table["place"].to_numpy(), names)
+    outer, row = np.divmod(outer, len(CLASSES))
+    cycle, label = np.divmod(outer, len(phased.labels))
+    return pl.DataFrame(
+        {"cycle": cycle, "label": label, "class": row, "name": name, "ns": table["ns"]}
+    )
+
+
 def longest_kernels(
-    phased: PhasedTrace, bucket: NDArray[np.int64], class_of_op: NDArray[np.int64]
+    by_cycle: pl.DataFrame, bucket: NDArray[np.int64], texts: pl.Series
 ) -> pl.DataFrame:
     """The kernel of most summed time.
 
     Args:
-        phased: A trace with settled phases.
+        by_cycle: See `kernels_by_cycle`.
         bucket: Bucket of each cycle, -1 for cycles to leave out.
-        class_of_op: Place in `CLASSES` of each op.
+        texts: The text of each name.
 
     Returns:
         One row a bucket, label and class with a named op: bucket, label, class (its name), kernel
         (its name). Of equal ones the first by name.
     """
-    of_op = np.append(bucket, -1)[phased.cycle]
-    rows = np.flatnonzero(of_op >= 0)
-    table = pl.DataFrame(
-        {
-            "bucket": of_op[rows],
-            "label": phased.label[rows],
-            "class": class_of_op[rows],
-            "name": phased.trace.ops["name"].gather(rows),
-            "ns": phased.ops.duration_ns[rows],
-        }
-    )
     keys = ["bucket", "label", "class"]
+    table = by_cycle.with_columns(bucket=pl.Series(bucket[by_cycle["cycle"].to_numpy()]))
+    table = table.filter(pl.col("bucket") >= 0)
     summed = table.group_by(*keys, "name").agg(pl.sum("ns"))
-    named = summed.with_columns(kernel=phased.trace.names["text"].gather(summed["name"]))
+    named = summed.with_columns(kernel=texts.gather(summed["name"]))
     return (
         named.drop_nulls("kernel")
         .sort(*keys, "ns", "kernel", descending=[False, False, False, True, False])

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from traceanalyzer.intervals import Containers, Intervals, total_by, union
+from traceanalyzer import schema
+from traceanalyzer.intervals import Containers, Intervals, Packing, total_by, union
 from traceanalyzer.phases.attribution import launch_intervals, launches_of_ops
 from traceanalyzer.phases.spans import classify_ranges
 
@@ -57,34 +58,31 @@ def range_table(trace: Trace, rules: Rules) -> pl.DataFrame:
         a thread; ops, kernels and gpu_ns (summed op time) are of the launches inside;
         cross_thread counts ranges that another thread closed, which contain nothing.
     """
-    labelled = _labelled(trace)
-    spans = classify_ranges(trace, rules)
-    phases = [*spans.phases, None]
-    meaning = pl.Series(
-        [
-            "cycle" if cycle else phases[code]
-            for code, cycle in zip(spans.phase, spans.is_cycle, strict=True)
-        ],
-        dtype=pl.String,
+    labelled, labels = _labelled(trace)
+    rows = labelled["label"].to_numpy()
+    crossed = labelled["end_thread"].is_not_null().to_numpy()
+    counted = labels.with_columns(
+        instances=np.bincount(rows, minlength=labels.height),
+        cross_thread=np.bincount(rows[crossed], minlength=labels.height),
+        host_ns=_host_ns(labelled, labels.height),
     )
-    counted = (
-        labelled.with_columns(phase=meaning)
-        .group_by("label", "range", "style", maintain_order=True)
-        .agg(
-            pl.col("phase").drop_nulls().first(),
-            instances=pl.len(),
-            cross_thread=pl.col("end_thread").is_not_null().sum(),
-        )
-    )
-    host = _host_time(labelled)
-    gpu = _gpu_time(trace, labelled)
     return (
-        counted.join(host, on="label", how="left")
-        .join(gpu, on="label", how="left")
-        .with_columns(pl.col("host_ns", "ops", "kernels", "gpu_ns").fill_null(0))
-        .sort(["gpu_ns", "host_ns", "range", "style"], descending=[True, True, False, False])
+        counted.join(_phases(trace, rules, labelled["label"]), on="label", how="left")
+        .join(_gpu_time(trace, labelled), on="label", how="left")
+        .with_columns(pl.col("ops", "kernels", "gpu_ns").fill_null(0))
+        .sort(["gpu_ns", "host_ns", "label"], descending=[True, True, False])
         .select(RANGE_COLUMNS)
     )
+
+
+def _phases(trace: Trace, rules: Rules, labels: pl.Series) -> pl.DataFrame:
+    """What the first range of each label that means anything is read as: label, phase."""
+    spans = classify_ranges(trace, rules)
+    meant = np.flatnonzero((spans.phase >= 0) | spans.is_cycle)
+    phases = pl.Series([*spans.phases, "cycle"], dtype=pl.String)
+    codes = np.where(spans.is_cycle, len(spans.phases), spans.phase)[meant]
+    read = pl.DataFrame([labels.gather(meant), phases.gather(codes).alias("phase")])
+    return read.unique("label", keep="first", maintain_order=True)
 
 
 def kernel_table(trace: Trace) -> pl.DataFrame:
@@ -100,7 +98,7 @@ def kernel_table(trace: Trace) -> pl.DataFrame:
         return pl.DataFrame(schema=_KERNEL_SCHEMA)
     kinds = trace.ops["kind"].is_in(["kernel", "graph"]).to_numpy()
     rows = np.flatnonzero(kinds)
-    labelled = _labelled(trace)
+    labelled, labels = _labelled(trace)
     pairs = _op_labels(trace, labelled, rows)
     key = ["label", "thread", "name"]
     instances = pairs.unique([*key, "range_row"]).group_by(key).agg(range_instances=pl.len())
@@ -110,7 +108,6 @@ def kernel_table(trace: Trace) -> pl.DataFrame:
         .agg(kernel_instances=pl.len(), total_ns=pl.col("duration_ns").sum())
         .join(instances, on=key, how="left")
     )
-    labels = labelled.select("label", "range", "style").unique("label")
     named = pl.concat(
         [
             inside.join(labels, on="label", how="left"),
@@ -141,33 +138,52 @@ _KERNEL_SCHEMA: Final = {
 }
 
 
-def _labelled(trace: Trace) -> pl.DataFrame:
-    """Ranges with `range` ("domain:name"), `style` as text and `label`, a number for the pair."""
+def _labelled(trace: Trace) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Ranges with `range_row` and `label`; and what the labels stand for.
+
+    Returns:
+        The ranges; and label (place by range and style), range ("domain:name") and style as text.
+    """
+    codes = trace.ranges.select(_pair_code(trace.names.height)).to_series()
     domain, name = trace.text("domain"), trace.text("name")
-    return (
-        trace.ranges.with_columns(
+    pairs = (
+        trace.ranges.select("domain", "name", "style", code=codes)
+        .unique("code")
+        .sort("code")
+        .select(
             range=pl.when(pl.col("domain").is_null())
             .then(name)
             .otherwise(pl.concat_str(domain, pl.lit(":"), name)),
             style=pl.col("style").cast(pl.String),
         )
-        .with_columns(label=pl.struct("range", "style").rank("dense").cast(pl.Int64) - 1)
-        .with_row_index("range_row")
-        .with_columns(pl.col("range_row").cast(pl.Int64))
+        .with_columns(label=_dense(pl.struct("range", "style")))
     )
+    labelled = trace.ranges.with_columns(
+        pairs["label"].gather(codes), range_row=pl.int_range(pl.len(), dtype=pl.Int64)
+    )
+    return labelled, pairs.unique("label").sort("label").select("label", "range", "style")
+
+
+def _pair_code(names: int) -> pl.Expr:
+    """A number from 0 for each pair of domain and name in each style: no text is compared."""
+    domain = pl.col("domain").fill_null(-1).cast(pl.Int64) + 1
+    styles = len(schema.RANGE_STYLES)
+    return _dense((domain * names + pl.col("name")) * styles + pl.col("style").to_physical())
+
+
+def _dense(values: pl.Expr) -> pl.Expr:
+    return values.rank("dense").cast(pl.Int64) - 1
 
 
 def _intervals(frame: pl.DataFrame, lane: NDArray[np.int64]) -> Intervals:
     return Intervals(lane, frame["start_ns"].to_numpy(), frame["end_ns"].to_numpy())
 
 
-def _host_time(labelled: pl.DataFrame) -> pl.DataFrame:
-    """Union of each label's ranges on each thread, summed over threads: label, host_ns."""
-    labels = labelled["label"].n_unique()
+def _host_ns(labelled: pl.DataFrame, labels: int) -> NDArray[np.int64]:
+    """Union of each label's ranges on each thread, summed over threads."""
     threads = labelled["thread"].to_numpy().astype(np.int64)
     merged = union(_intervals(labelled, threads * labels + labelled["label"].to_numpy()))
-    host = total_by(merged.lane % labels, labels, merged.duration_ns)
-    return pl.DataFrame({"label": np.arange(labels), "host_ns": host})
+    return total_by(merged.lane % labels, labels, merged.duration_ns)
 
 
 def _gpu_time(trace: Trace, labelled: pl.DataFrame) -> pl.DataFrame:
@@ -193,6 +209,8 @@ def _op_labels(trace: Trace, labelled: pl.DataFrame, rows: NDArray[np.int64]) ->
     used = np.unique(launch[launch >= 0])
     calls = launch_intervals(trace, used)
     lanes = containing["thread"].to_numpy().astype(np.int64)
+    holding = _hold_a_start(_intervals(containing, lanes), calls)
+    containing, lanes = containing.filter(holding), lanes[holding]
     call, place = Containers(_intervals(containing, lanes)).all_of(calls)
     around = pl.DataFrame({"launch": used[call], "thread": calls.lane[call]}).with_columns(
         containing["range_row"].gather(place), containing["label"].gather(place)
@@ -203,6 +221,15 @@ def _op_labels(trace: Trace, labelled: pl.DataFrame, rows: NDArray[np.int64]) ->
         .with_columns(op=pl.Series(rows), launch=pl.Series(launch))
     )
     return ops.join(around, on="launch", how="inner").with_columns(pl.col("thread").cast(pl.Int32))
+
+
+def _hold_a_start(ranges: Intervals, calls: Intervals) -> NDArray[np.bool_]:
+    """Which ranges any call of their lane begins in: of millions of ranges few do."""
+    lanes = 1 + max(int(it.lane.max(initial=0)) for it in (ranges, calls))
+    packing = Packing.covering(lanes, (ranges.start_ns, ranges.end_ns, calls.start_ns))
+    starts = np.sort(packing.key(calls.lane, calls.start_ns))
+    first = np.searchsorted(starts, packing.key(ranges.lane, ranges.start_ns), "left")
+    return first < np.searchsorted(starts, packing.key(ranges.lane, ranges.end_ns), "right")
 
 
 def _outside(trace: Trace, rows: NDArray[np.int64], inside: pl.Series) -> pl.DataFrame:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from traceanalyzer.phases.attribution import INFERRED, METHODS
+from traceanalyzer.phases.lost_events import EVENTS_LOST
 from traceanalyzer.report import Check
 
 if TYPE_CHECKING:
@@ -27,33 +28,35 @@ SYNC_GAP_SHARE: Final = 0.05
 _ENOUGH_CYCLES = 30
 _NODE_MODE = "Record with: nsys profile --cuda-graph-trace=node (it slows graphs; compare totals)."
 # Texts of Nsight Systems that say events were lost or tracing failed, among its many notices.
-EVENTS_LOST: Final = r"(?i)not all (?:cuda|nvtx) events|size limit|couldn't allocate"
-"""Says that events of a process were lost."""
 _LOSSES = rf"{EVENTS_LOST}|(?:cuda|nvtx) profiling might have not been started"
 
 
 def check_capture(
-    trace: Trace, ranks: Sequence[RankReport], instrumentation: Instrumentation | None = None
+    trace: Trace,
+    counts: pl.DataFrame,
+    ranks: Sequence[RankReport],
+    instrumentation: Instrumentation | None = None,
 ) -> list[Check]:
     """Check what the figures rest on.
 
     Args:
-        trace: The capture.
+        trace: The capture; ops, launches and ranges are told by the counts alone.
+        counts: Of each process: process, ops, graph_rows, launches, ranges.
         ranks: What was found in it.
         instrumentation: Synchronisations in it; None without GPU work.
 
     Returns:
         One row a check, in the order in which they matter.
     """
-    if not trace.ops.height:
-        return [_no_gpu_work(trace), *_cycles(ranks), *_losses(trace)]
+    if not counts["ops"].sum():
+        return [_no_gpu_work(counts), *_cycles(ranks), *_losses(trace)]
     return [
         _coverage(ranks),
         *_cycles(ranks),
         *(_synchronisation(instrumentation) if instrumentation else ()),
-        *_whole_graphs(trace),
+        *_whole_graphs(counts),
         *_without_launch(ranks),
-        *_silent_processes(trace),
+        *_silent_processes(trace, counts),
         *_not_collected(ranks),
         *_losses(trace),
     ]
@@ -96,11 +99,12 @@ def check_inference(inference: InferenceReport | None) -> list[Check]:
     return [Check("phases", WARNING, text, step)]
 
 
-def _no_gpu_work(trace: Trace) -> Check:
+def _no_gpu_work(counts: pl.DataFrame) -> Check:
+    launches, ranges = (int(counts[column].sum()) for column in ("launches", "ranges"))
     text = "the capture holds no GPU work"
-    if trace.launches.height:
-        text += f" although it holds {trace.launches.height:,} CUDA API calls"
-    if trace.ranges.height:
+    if launches:
+        text += f" although it holds {launches:,} CUDA API calls"
+    if ranges:
         text += "; phases are timed on the host, which is not what the GPU needed"
     return Check(
         "GPU work",
@@ -187,8 +191,8 @@ def _synchronisation(found: Instrumentation) -> list[Check]:
     return [Check("instrumentation", OK, text)]
 
 
-def _whole_graphs(trace: Trace) -> list[Check]:
-    rows = trace.ops.filter(pl.col("kind") == "graph").height
+def _whole_graphs(counts: pl.DataFrame) -> list[Check]:
+    rows = int(counts["graph_rows"].sum())
     if not rows:
         return []
     text = f"{rows:,} graph replays are whole-graph rows: busy blocks that hide the gaps in them"
@@ -208,16 +212,14 @@ def _without_launch(ranks: Sequence[RankReport]) -> list[Check]:
     return [Check("launches", WARNING, text, "Let recording start before the work that is timed.")]
 
 
-def _silent_processes(trace: Trace) -> list[Check]:
+def _silent_processes(trace: Trace, counts: pl.DataFrame) -> list[Check]:
     """Processes that opened ranges or called CUDA, but have no GPU work where others do."""
-    active = trace.threads.filter(
-        pl.col("thread").is_in(trace.ranges["thread"].unique().implode())
-    )["process"].unique()
-    silent = active.filter(~active.is_in(trace.ops["process"].unique().implode()))
-    if not silent.len():
+    active = counts.filter(pl.col("ranges") > 0)
+    silent = active.filter(pl.col("ops") == 0)
+    if not silent.height:
         return []
-    ids = trace.processes["process_id"].gather(silent).sort().to_list()
-    text = f"{len(ids)} of {active.len()} processes with ranges have no GPU work: " + ", ".join(
+    ids = trace.processes["process_id"].gather(silent["process"]).sort().to_list()
+    text = f"{len(ids)} of {active.height} processes with ranges have no GPU work: " + ", ".join(
         map(str, ids[:8])
     )
     return [

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from traceanalyzer.assembly.accepted import bucket_acceptance
+from traceanalyzer.assembly.free_drafting import free_drafting
 from traceanalyzer.assembly.kernel_work import KernelWork
 from traceanalyzer.assembly.timing import gaps_by_cause, mean_of, spread
 from traceanalyzer.intervals import total_by
-from traceanalyzer.phases.rules import ROLLUPS
+from traceanalyzer.phases.rules import ROLLUPS, rolls_up
 from traceanalyzer.report import (
     BucketPhase,
     BucketReport,
@@ -45,11 +46,15 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class _Bucket:
-    """The cycles of one bucket: their rows, and the rows of the lane with most of them."""
+    """The cycles of one bucket: their rows, and those of each lane, the one with most first."""
 
     number: int
     rows: NDArray[np.int64]
-    series: NDArray[np.int64]
+    by_lane: Sequence[NDArray[np.int64]]
+
+    def estimated_mean(self, values: NDArray[np.int64]) -> Estimated:
+        """The mean of what every cycle has, over all lanes."""
+        return estimated_mean([values[rows] for rows in self.by_lane])
 
 
 def bucket_reports(timing: Timing, evidence: Evidence) -> list[BucketReport]:
@@ -81,7 +86,8 @@ def bucket_order(timing: Timing) -> list[int]:
 
 def _bucket(timing: Timing, number: int, rows: NDArray[np.int64]) -> _Bucket:
     lane = timing.cycles.spans.lane[rows]
-    return _Bucket(number, rows, rows[lane == np.bincount(lane).argmax()])
+    by_lane = [rows[lane == each] for each in np.unique(lane)]
+    return _Bucket(number, rows, sorted(by_lane, key=len, reverse=True))
 
 
 def _report(timing: Timing, bucket: _Bucket, evidence: Evidence, whole_ns: int) -> BucketReport:
@@ -99,31 +105,44 @@ def _report(timing: Timing, bucket: _Bucket, evidence: Evidence, whole_ns: int) 
         cycles=int(bucket.rows.size),
         time_share=int(period[bucket.rows].sum()) / whole_ns if whole_ns else 0.0,
         period_ns=period_spread,
-        mean_period_ns=estimated_mean(mean, period[bucket.series]),
+        mean_period_ns=bucket.estimated_mean(period),
         overlap_ns_per_cycle=overlap,
         overlap_share=overlap / mean if mean else 0.0,
         phases=phases,
         rollups=_rollups(phases) if "verify" in str(shape["kind"]) else [],
         acceptance=bucket_acceptance(accepted, shape) if accepted else None,
+        free_drafting=free_drafting(phases, mean) if "verify" in str(shape["kind"]) else None,
     )
 
 
-def estimated_mean(mean: float, series: NDArray[np.int64]) -> Estimated:
-    """The mean over all ranks, with the interval of one rank's cycles in order.
+def estimated_mean(by_lane: Sequence[NDArray[np.int64]]) -> Estimated:
+    """The mean over all lanes, each in the order of its cycles.
 
-    The ranks of a group run the same cycles: counting each would only pretend to know more.
+    The ranks of a group run the same cycles: counting each would only pretend to know more, so the
+    interval is that of the first, unless another's mean lies outside of it (a stage of a pipeline,
+    a data-parallel rank). Each lane's interval then counts by its cycles; they add up plainly, as
+    of ranks that wait for one another.
     """
-    found = block_mean(series.tolist())
-    if found is None:
+    mean = float(np.concatenate(by_lane).mean())
+    first = block_mean(by_lane[0].tolist())
+    if first is None:
         return Estimated(mean)
-    below, above = found.value - found.low, found.high - found.value
+    alike = all(first.low <= float(values.mean()) <= first.high for values in by_lane[1:])
+    found = [first] if alike else [block_mean(values.tolist()) for values in by_lane]
+    sizes = [len(values) for values in by_lane[: len(found)]]
+    below = above = 0.0
+    for each, size in zip(found, sizes, strict=True):
+        if each is None:
+            return Estimated(mean)
+        below += (each.value - each.low) * size / sum(sizes)
+        above += (each.high - each.value) * size / sum(sizes)
     return Estimated(mean, mean - below, mean + above)
 
 
 def _rollups(phases: Sequence[BucketPhase]) -> list[Rollup]:
     rollups = []
-    for name, members in ROLLUPS.items():
-        own = [phase for phase in phases if phase.phase in members]
+    for name in ROLLUPS:
+        own = [phase for phase in phases if rolls_up(phase.phase, name)]
         if own:
             mean = sum(phase.window_ns_per_cycle.mean for phase in own)
             rollups.append(Rollup(name, mean, sum(phase.window_share for phase in own)))
@@ -146,7 +165,7 @@ def _phases(
             BucketPhase(
                 phase=phase,
                 window_ns_per_cycle=window,
-                window_ns=estimated_mean(window.mean, timing.time.window[bucket.series, label]),
+                window_ns=bucket.estimated_mean(timing.time.window[:, label]),
                 window_share=window.mean / mean_period_ns if mean_period_ns else 0.0,
                 gap_ns_per_cycle=float(gaps[label].sum()),
                 gaps=gaps_by_cause(timing, totals[label], gaps[label]),
@@ -172,9 +191,7 @@ def _window_in(
     """Mean window in some cycles of the bucket, None in none."""
     if not rows.size:
         return None
-    series = _bucket(timing, bucket.number, rows).series
-    window = timing.time.window[:, label]
-    return estimated_mean(float(window[rows].mean()), window[series])
+    return _bucket(timing, bucket.number, rows).estimated_mean(timing.time.window[:, label])
 
 
 def _half_width(found: Estimated | None) -> float | None:

@@ -10,7 +10,7 @@ from traceanalyzer.report import CarriedPlaces, Check
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from traceanalyzer.phases.phased import PhasedTrace
+    from traceanalyzer.phases.carried_layers import CarriedPhase
 
 _CHECK: Final = "layers"
 _NEXT_STEP: Final = (
@@ -19,7 +19,7 @@ _NEXT_STEP: Final = (
 )
 
 
-def carried_places(phased: PhasedTrace | None) -> list[CarriedPlaces]:
+def carried_places(found: Sequence[CarriedPhase]) -> list[CarriedPlaces]:
     """What was carried over and what was refused, by phase."""
     return [
         CarriedPlaces(
@@ -31,7 +31,7 @@ def carried_places(phased: PhasedTrace | None) -> list[CarriedPlaces]:
             refused_score=each.refused_score,
             other_number=each.other_number,
         )
-        for each in (phased.carried if phased else ())
+        for each in found
     ]
 
 

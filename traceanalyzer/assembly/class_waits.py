@@ -13,8 +13,6 @@ from traceanalyzer.kernels.classification import CLASSES
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from numpy.typing import NDArray
-
     from traceanalyzer.analyses.collective_wait import CollectiveWaits
 
 _SCHEMA: Final = {
@@ -26,29 +24,28 @@ _SCHEMA: Final = {
 }
 
 
-def class_waits(waits: Iterable[CollectiveWaits], class_of_op: NDArray[np.int64]) -> pl.DataFrame:
+def class_waits(waits: Iterable[CollectiveWaits]) -> pl.DataFrame:
     """Waiting in collectives by cycle, phase and class.
 
     Args:
         waits: See `collective_waits`, one a group.
-        class_of_op: Place in `CLASSES` of each op.
 
     Returns:
         One row a cycle, label and class with collectives: cycle, label, class (its name), wait_ns
         (in which the device ran nothing else), untold (collectives whose waiting cannot be told
         from transfer, or not by these clocks).
     """
-    parts = [_of_group(each, class_of_op) for each in waits]
+    parts = [_of_group(each) for each in waits]
     return pl.concat([pl.DataFrame(schema=_SCHEMA), *parts])
 
 
-def _of_group(waits: CollectiveWaits, class_of_op: NDArray[np.int64]) -> pl.DataFrame:
+def _of_group(waits: CollectiveWaits) -> pl.DataFrame:
     ops = waits.ops.filter(pl.col("cycle") >= 0)
     told = pl.col("reason") == SEPARATED
     least_ns = RESOLVABLE * (waits.clock_error_ns or 0)
     spread = waits.ops.filter(told).group_by("label").agg(pl.mean("spread_ns"))
     resolved = spread.filter(pl.col("spread_ns") >= least_ns)["label"]
-    names = np.array(CLASSES)[class_of_op[ops["op"].to_numpy()]]
+    names = np.array(CLASSES)[ops["class"].to_numpy()]
     return (
         ops.with_columns(
             pl.Series("class", names, dtype=pl.String),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traceanalyzer.analyses.buckets import cycle_buckets, host_buckets
+from traceanalyzer.analyses.buckets import buckets_of, cycle_buckets, host_shapes
 from traceanalyzer.analyses.gaps import CAUSES
 from traceanalyzer.analyses.host_time import BETWEEN_RANGES, time_between
 from traceanalyzer.analyses.phase_time import cycle_time, phase_segments
@@ -47,5 +47,5 @@ def host_timing(trace: Trace, spans: Spans, work: HostWork) -> Timing:
     between = time_between(segments, work.cycles, len(labels) - 1)
     time = cycle_time(work.cycles, segments, between, (len(labels), len(BETWEEN_RANGES)))
     process = trace.threads["process"].to_numpy()[work.threads][work.cycles.spans.lane]
-    buckets = host_buckets(trace, spans, work.cycles, process)
+    buckets = buckets_of(trace, host_shapes(spans, work.cycles, process))
     return Timing(labels, BETWEEN_RANGES, work.cycles, time, buckets)

@@ -44,6 +44,9 @@ def graph_reports(graphs: pl.DataFrame, timing: Timing, ranks: Sequence[int]) ->
             waited_share=row["waited_share"],
             blocks=row["blocks"],
             inside=_inside(row),
+            busy_ns=row["busy_p50_ns"],
+            summed_ns=row["summed_p50_ns"],
+            waited_ns=row["waited_ns"],
         )
         for row in graphs.iter_rows(named=True)
     ]

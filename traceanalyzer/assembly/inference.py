@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING
 from traceanalyzer.report import InferenceReport
 
 if TYPE_CHECKING:
-    from traceanalyzer.phases.phased import PhasedTrace
+    from traceanalyzer.phases.inference import Agreement
 
 
-def inference_of(phased: PhasedTrace) -> InferenceReport | None:
-    """What was inferred, None where ranges mean phases or none was wanted."""
-    found = phased.inference
-    if found is None:
-        return None
+def inference_report(found: Agreement) -> InferenceReport:
+    """What was inferred, of a capture in which no range means a phase."""
     return InferenceReport(
-        inferred=found.ranges is not None,
+        inferred=bool(found.lanes),
         score=found.score,
         evidence=list(found.evidence),
         declined_because=list(found.reasons),

@@ -56,15 +56,15 @@ class LaneName:
     device: Device | None
 
 
-def capture_of(trace: Trace, time_base: str) -> Capture:
-    """The files of a trace and the number of rows in them."""
+def capture_of(trace: Trace, counts: pl.DataFrame, time_base: str) -> Capture:
+    """The files of a trace and the number of rows in them, which are counted by process."""
     rows = trace.files.drop("file").iter_rows(named=True)
     return Capture(
         files=[CaptureFile(**row) for row in rows],
         time_base=time_base,
-        ops=trace.ops.height,
-        launches=trace.launches.height,
-        ranges=trace.ranges.height,
+        ops=int(counts["ops"].sum()),
+        launches=int(counts["launches"].sum()),
+        ranges=int(counts["ranges"].sum()),
     )
 
 

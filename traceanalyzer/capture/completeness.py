@@ -8,16 +8,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import polars as pl
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
     from traceanalyzer.trace import Trace
 
 RANGES: Final = "ranges"
 LAUNCHES: Final = "launches"
 KERNELS: Final = "kernels"
+
+PROCESS_COUNTS: Final = (RANGES, LAUNCHES, KERNELS, "asking_launches", "phase_ranges")
+"""Columns of `process_counts`: ranges, API calls, kernels and whole-graph rows, calls whose names
+say that they launch, and ranges of a phase."""
 
 _LAUNCHING: Final = r"(?i)launch"
 _ADVICE: Final[dict[tuple[str, ...], str]] = {
@@ -70,8 +77,35 @@ class RankEvidence:
         return f"{who}: {has or 'nothing'}, but no {lacks}: {_ADVICE[self.lacks]}"
 
 
+def process_counts(trace: Trace, phase_ranges: NDArray[np.int64]) -> pl.DataFrame:
+    """What each process left.
+
+    Args:
+        trace: The capture.
+        phase_ranges: Rows in `trace.ranges` of the ranges of a phase.
+
+    Returns:
+        One row a process: process and `PROCESS_COUNTS`.
+    """
+    of_thread = trace.threads["process"].to_numpy()
+    opened = of_thread[trace.ranges["thread"].to_numpy()]
+    kernels = trace.ops["kind"].is_in(["kernel", "graph"])
+    asks = trace.names.select(pl.col("text").str.contains(_LAUNCHING)).to_series().to_numpy()
+    launched = trace.launches["process"].to_numpy()
+    asked = launched[asks[trace.launches["name"].to_numpy()]]
+    counted = (opened, launched, trace.ops["process"].filter(kernels), asked, opened[phase_ranges])
+    size = trace.processes.height
+    return pl.DataFrame(
+        {"process": np.arange(size, dtype=np.int32)}
+        | {
+            name: np.bincount(rows, minlength=size)
+            for name, rows in zip(PROCESS_COUNTS, counted, strict=True)
+        }
+    )
+
+
 def rank_evidence(
-    trace: Trace, phase_processes: Collection[int], *, cuda: bool
+    processes: pl.DataFrame, counts: pl.DataFrame, *, cuda: bool
 ) -> list[RankEvidence]:
     """Look at each process that does a rank's work.
 
@@ -79,28 +113,18 @@ def rank_evidence(
     (an API server that asks for the number of GPUs, a scheduler that only marks) are left out.
 
     Args:
-        trace: The capture.
-        phase_processes: Rows in `trace.processes` that opened ranges of a phase.
+        processes: The trace's table of processes.
+        counts: See `process_counts`.
         cuda: Whether CUDA was traced; if not, only ranges are looked for.
 
     Returns:
         One row a process, ordered by rank, then process id.
     """
-    opened = pl.DataFrame({"process": list(phase_processes)}, schema={"process": pl.Int32})
-    counts = [
-        _counted(trace.ranges.select(process=_process_of(trace, "thread")), RANGES),
-        _counted(trace.launches, LAUNCHES),
-        _counted(trace.ops.filter(pl.col("kind").is_in(["kernel", "graph"])), KERNELS),
-    ]
-    asked = trace.launches.filter(trace.text("name").str.contains(_LAUNCHING))
-    working = pl.concat([opened, counts[2].select("process"), asked.select("process")]).unique()
-    table = trace.processes.join(working, on="process", how="semi")
-    for count in counts:
-        table = table.join(count, on="process", how="left")
-    rows = table.sort("rank", "process_id", nulls_last=True).select(
-        "process_id", "name", "rank", *(pl.col(part).fill_null(0) for part in (RANGES, LAUNCHES)),
-        pl.col(KERNELS).fill_null(0),
-    )  # fmt: skip
+    works = pl.any_horizontal(pl.col("phase_ranges", KERNELS, "asking_launches") > 0)
+    table = processes.join(counts.filter(works), on="process", maintain_order="left")
+    rows = table.sort("rank", "process_id", nulls_last=True, maintain_order=True).select(
+        "process_id", "name", "rank", RANGES, LAUNCHES, KERNELS
+    )
     needed = (RANGES, LAUNCHES, KERNELS) if cuda else (RANGES,)
     return [
         RankEvidence(**row, lacks=tuple(part for part in needed if not row[part]))
@@ -130,13 +154,3 @@ def completeness_lines(
     if lines:
         return lines
     return [f"{len(ranks)} {'rank' if len(ranks) == 1 else 'ranks'}, each with {needed}"]
-
-
-def _counted(rows: pl.DataFrame, name: str) -> pl.DataFrame:
-    return rows.group_by("process").agg(pl.len().cast(pl.Int64).alias(name))
-
-
-def _process_of(trace: Trace, column: str) -> pl.Expr:
-    return pl.col(column).replace_strict(
-        trace.threads["thread"], trace.threads["process"], return_dtype=pl.Int32
-    )

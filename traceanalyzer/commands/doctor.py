@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from traceanalyzer.commands.analysing import analyzed
 from traceanalyzer.commands.inputs import (
     check_output,
     deliver,
     format_for,
     output_file,
-    read_traces,
     trace_inputs,
 )
 
@@ -49,15 +49,12 @@ def command(
     TRACE is what `report` reads. Names of environment variables that a file stores and that may be
     secret are listed, never their values.
     """
-    from traceanalyzer.commands.progress_bar import progress_bar
-    from traceanalyzer.pipeline import AnalysisOptions, analyze
+    from traceanalyzer.pipeline import AnalysisOptions
 
     check_output(output, traces)
     options = AnalysisOptions(phases_file)
     options.rules()  # a wrong rule file is told before minutes of reading
-    trace = read_traces(traces, nsys)
-    with progress_bar() as progress:
-        report = analyze(trace, options, progress=progress)
+    report = analyzed(traces, nsys, options)
     findings = _with_secrets(report.findings, traces)
 
     from traceanalyzer.report.diagnosis import Diagnosis

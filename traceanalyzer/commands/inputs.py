@@ -1,4 +1,4 @@
-"""Arguments and options that commands share, and loading with a progress bar."""
+"""Arguments and options that commands share, and where their results go."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from traceanalyzer.commands.kept import cache_choice
+
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from traceanalyzer.trace import Trace
 
 _Command = TypeVar("_Command", bound="Callable[..., Any]")
 
@@ -94,7 +94,7 @@ def _trace_inputs(command: _Command, *, required: bool) -> _Command:
     traces = click.argument(
         "traces", metavar="TRACE...", nargs=-1, required=required, type=_TracePath()
     )
-    return traces(phases(nsys(command)))
+    return traces(phases(nsys(cache_choice(command))))
 
 
 def inference_choice(command: _Command) -> _Command:
@@ -118,17 +118,6 @@ def output_file(command: _Command) -> _Command:
         type=click.Path(path_type=Path),
         help="Write to a file instead of the terminal.",
     )(command)
-
-
-def read_traces(traces: tuple[Path, ...], nsys: str | None) -> Trace:
-    """Load the traces of one capture, with a progress bar on anything over a second."""
-    from traceanalyzer.commands.allocator import keep_freed_memory
-    from traceanalyzer.commands.progress_bar import progress_bar
-    from traceanalyzer.importers import load
-
-    keep_freed_memory()
-    with progress_bar() as progress:
-        return load(traces, nsys=nsys, progress=progress)
 
 
 def format_for(output: Path | None, suffixes: dict[str, str]) -> str:

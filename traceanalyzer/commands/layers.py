@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from traceanalyzer.commands.inputs import read_traces
+from traceanalyzer.commands.analysing import read_traces
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from traceanalyzer.commands.analysing import read_traces
 from traceanalyzer.commands.inputs import (
     check_output,
     deliver,
     format_for,
     output_file,
-    read_traces,
     trace_inputs,
 )
 

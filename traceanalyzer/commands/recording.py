@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from traceanalyzer.capture.completeness import completeness_lines, rank_evidence
+from traceanalyzer.capture.completeness import completeness_lines, process_counts, rank_evidence
 from traceanalyzer.capture.endpoint_window import EndpointWindow
 from traceanalyzer.capture.outcome import (
     collection_ended,
@@ -139,7 +139,8 @@ class Recording:
 
     def _report(self, recorded: Path, watch: SpeedWatch | None) -> None:
         """Print the report, what ranks lack, and the two speeds."""
-        from traceanalyzer.commands.inputs import deliver, read_traces
+        from traceanalyzer.commands.analysing import read_traces
+        from traceanalyzer.commands.inputs import deliver
         from traceanalyzer.pipeline import analyze
         from traceanalyzer.renderers.terminal import render_terminal
 
@@ -224,13 +225,11 @@ def _completeness(trace: Trace, *, cuda: bool) -> list[str]:
     from traceanalyzer.phases.spans import classify_ranges
 
     phase = classify_ranges(trace, Rules.shipped()).phase
-    threads = trace.ranges["thread"].gather(np.flatnonzero(phase >= 0))
-    processes = trace.threads["process"].gather(threads).unique().to_list()
+    counts = process_counts(trace, np.flatnonzero(phase >= 0))
     told = read_marks(trace, RANKS).select("tp_size", "pp_size").max().row(0)
     expected = told[0] * max(told[1], 1) if told[0] else None
-    return completeness_lines(
-        rank_evidence(trace, processes, cuda=cuda), cuda=cuda, expected=expected
-    )
+    ranks = rank_evidence(trace.processes, counts, cuda=cuda)
+    return completeness_lines(ranks, cuda=cuda, expected=expected)
 
 
 def say(text: str) -> None:

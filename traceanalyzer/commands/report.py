@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from traceanalyzer.commands.analysing import Resources, analyzed, resource_options
 from traceanalyzer.commands.inputs import (
     Share,
     deliver,
@@ -14,7 +15,6 @@ from traceanalyzer.commands.inputs import (
     inference_choice,
     optional_trace_inputs,
     output_file,
-    read_traces,
 )
 from traceanalyzer.commands.known import KnownOptions, known_options
 from traceanalyzer.commands.layers import layers_option, with_layers
@@ -24,7 +24,6 @@ from traceanalyzer.commands.two_pass import combined, passes, two_pass_options
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from traceanalyzer.pipeline import AnalysisOptions
     from traceanalyzer.report import Report
 
 _SUFFIXES = {".json": "json", ".md": "markdown", ".csv": "csv", ".html": "html"}
@@ -47,6 +46,7 @@ _SUFFIXES = {".json": "json", ".md": "markdown", ".csv": "csv", ".html": "html"}
     help="On the terminal, also the kernels that take most time; with csv, all of them instead of "
     "the phases. JSON and HTML hold them anyway.",
 )
+@resource_options
 @output_file
 @page_file
 @known_options
@@ -66,6 +66,9 @@ def command(
     layers_from: Path | None,
     format_name: str | None,
     kernels: bool,
+    jobs: int | None,
+    memory: int | None,
+    scheduler: str | None,
     output: Path | None,
     page: Path | None,
     min_coverage: float | None,
@@ -87,20 +90,15 @@ def command(
     options.rules()  # a wrong rule file is told before minutes of reading
     options = replace(options, known=KnownOptions(**known).read(nsys, options))
     options = with_layers(options, layers_from, nsys)
-    report = combined(*both, nsys, options) if both else _analyzed(traces, nsys, options)
+    report = (
+        combined(*both, nsys, options)
+        if both
+        else analyzed(traces, nsys, options, Resources(jobs, memory, scheduler))
+    )
     deliver(_rendered(report, chosen, to_file=output is not None, kernels=kernels), output)
     if page is not None:
         deliver(_rendered(report, "html", to_file=True), page)
     _check_gate(report, min_coverage)
-
-
-def _analyzed(traces: tuple[Path, ...], nsys: str | None, options: AnalysisOptions) -> Report:
-    from traceanalyzer.commands.progress_bar import progress_bar
-    from traceanalyzer.pipeline import analyze
-
-    trace = read_traces(traces, nsys)
-    with progress_bar() as progress:
-        return analyze(trace, options, progress=progress)
 
 
 def _rendered(report: Report, format_name: str, *, to_file: bool, kernels: bool = False) -> bytes:

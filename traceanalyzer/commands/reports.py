@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.commands.inputs import read_traces
+from traceanalyzer.commands.analysing import analyzed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,14 +28,9 @@ def report_of(path: Path, nsys: str | None, options: AnalysisOptions) -> Report:
     Raises:
         InputError: It cannot be read, or is neither.
     """
-    from traceanalyzer.commands.progress_bar import progress_bar
-    from traceanalyzer.pipeline import analyze
-
     if _is_report(path):
         return _read(path)
-    trace = read_traces((path,), nsys)
-    with progress_bar() as progress:
-        return analyze(trace, options, progress=progress)
+    return analyzed((path,), nsys, options)
 
 
 def _is_report(path: Path) -> bool:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from traceanalyzer.commands.analysing import analyzed
 from traceanalyzer.commands.inputs import (
     deliver,
     format_for,
     output_file,
-    read_traces,
     trace_inputs,
 )
 from traceanalyzer.commands.known import KnownOptions, known_options
@@ -51,14 +51,14 @@ def command(
     fixed step between a plain decode and verify from the cost of a token.
     """
     from traceanalyzer.errors import InputError
-    from traceanalyzer.pipeline import AnalysisOptions, analyze
+    from traceanalyzer.pipeline import AnalysisOptions
     from traceanalyzer.verdict.sweep import sweep_of
 
     check_outputs(output, page, traces)
     options = AnalysisOptions(phases_file)
     options.rules()
     options = replace(options, known=KnownOptions(**known).read(nsys, options))
-    sweep = sweep_of([analyze(read_traces((path,), nsys), options) for path in traces])
+    sweep = sweep_of([analyzed((path,), nsys, options) for path in traces])
     if not sweep.batches:
         raise InputError(
             "none of these captures holds a cycle that speculates",

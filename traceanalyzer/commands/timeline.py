@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from traceanalyzer.commands.analysing import read_traces
 from traceanalyzer.commands.inputs import (
     check_output,
     deliver,
     inference_choice,
-    read_traces,
     trace_inputs,
 )
 

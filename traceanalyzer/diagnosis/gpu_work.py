@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
 import polars as pl
 
 from nvtx_hooks import vocabulary
@@ -27,10 +26,9 @@ _ORDINARY_TAIL_PERIODS: Final = 2
 
 def no_kernels(case: Case) -> Finding | None:
     """A capture without GPU work."""
-    if case.kernels:
+    if case.count("kernels"):
         return None
-    trace = case.trace
-    called = trace.launches.height
+    called = case.count("launches")
     if called:
         step = (
             "Let collection stop before the program does (traceanalyzer capture does), let no "
@@ -48,7 +46,7 @@ def no_kernels(case: Case) -> Finding | None:
         "the capture holds no kernels",
         step,
         ERROR,
-        f"{many(called, 'CUDA API call')}, {many(trace.ranges.height, 'range')}, no kernel",
+        f"{many(called, 'CUDA API call')}, {many(case.count('ranges'), 'range')}, no kernel",
         "phases can be timed on the host only, which is not what the GPU needed",
     )
 
@@ -68,7 +66,7 @@ def kernels_on_some_ranks(case: Case) -> Finding | None:
             "these ranks are missing from every figure, and waits for them cannot be told",
         )
     expected, found = _stated_ranks(case), case.trace.devices.height
-    if not case.kernels or found + len(_lacking(case, LAUNCHES, KERNELS)) >= expected:
+    if not case.count("kernels") or found + len(_lacking(case, LAUNCHES, KERNELS)) >= expected:
         return None
     return Finding(
         "kernels_on_some_ranks",
@@ -129,8 +127,7 @@ def _told(ranks: Sequence[RankEvidence]) -> str:
 
 def graph_mode(case: Case) -> Finding | None:
     """Replays recorded as one row each."""
-    ops = case.trace.ops
-    rows = ops.filter(pl.col("kind") == "graph").height
+    rows = case.count("graph_rows")
     if not rows:
         return None
     return Finding(
@@ -138,7 +135,7 @@ def graph_mode(case: Case) -> Finding | None:
         f"{many(rows, 'graph replay is one row', 'graph replays are one row each')}",
         _NODE_MODE,
         WARNING,
-        f"{rows:,} whole-graph rows beside {ops.height - rows:,} single ops",
+        f"{rows:,} whole-graph rows beside {case.count('ops') - rows:,} single ops",
         "their kernels and the gaps inside are hidden: they tell no kernel classes, and busy time "
         "is too long; phases are right",
     )
@@ -146,30 +143,20 @@ def graph_mode(case: Case) -> Finding | None:
 
 def launches_without_kernels(case: Case) -> Finding | None:
     """Launches at the end whose kernels the recording did not wait for."""
-    if not case.kernels:
+    tail = case.count("tail_launches")
+    if not case.count("kernels") or not tail:
         return None
-    launches = case.trace.launches
-    working = case.working_launches()
-    lost = np.isin(working, case.without_ops(working))
-    table = launches[working].select("process", "start_ns", lost=pl.Series(lost))
-    last = table.filter(~pl.col("lost")).group_by("process").agg(last_ns=pl.col("start_ns").max())
-    tail = table.join(last, on="process").filter(
-        pl.col("lost") & (pl.col("start_ns") > pl.col("last_ns"))
-    )
-    if not tail.height:
-        return None
-    spans = tail.group_by("process").agg(ns=pl.col("start_ns").max() - pl.col("start_ns").min())
-    longest_ns = int(spans["ns"].max())  # type: ignore[arg-type]
+    longest_ns = int(case.facts.processes["tail_ns"].max())  # type: ignore[arg-type]
     ordinary = longest_ns <= _ORDINARY_TAIL_PERIODS * max(_periods_ns(case), default=0)
     return Finding(
         "launches_without_kernels",
-        f"the last {many(tail.height, 'launch', 'launches')} left no kernels",
+        f"the last {many(tail, 'launch', 'launches')} left no kernels",
         "Let the GPU finish before collection stops: end the load first, or stop with "
         "cudaProfilerStop after torch.cuda.synchronize(); with nsys, --flush-on-cudaprofilerstop"
         "=true.",
         INFO if ordinary else WARNING,
-        f"{tail.height:,} of {working.size:,} launches, over the last {longest_ns / 1e6:,.3f} ms "
-        "of launching",
+        f"{tail:,} of {case.count('working_launches'):,} launches, over the last "
+        f"{longest_ns / 1e6:,.3f} ms of launching",
         "the cycles they belong to are left out as edge cycles",
     )
 
@@ -180,15 +167,13 @@ def _periods_ns(case: Case) -> list[int]:
 
 def kernels_without_launches(case: Case) -> Finding | None:
     """Ops whose API call is not in the capture."""
-    if case.phased is None or case.report.coverage is None:
-        return None
-    orphans = int(np.count_nonzero(case.phased.attribution.launch < 0))
-    if not orphans:
+    orphans = case.count("orphans")
+    if not orphans or case.report.coverage is None:
         return None
     share = sum(
         each.share for each in case.report.coverage.by_method if each.method == "no launch row"
     )
-    if case.trace.launches.height:
+    if case.count("launches"):
         step = (
             "Let recording start before the work that is timed, and cut no times when exporting "
             "(nsys export without --times)."
@@ -202,7 +187,7 @@ def kernels_without_launches(case: Case) -> Finding | None:
         f"{many(orphans, 'op has', 'ops have')} no launch row",
         step,
         WARNING if share >= _SMALL_SHARE else INFO,
-        f"{share:.2%} of busy GPU time, {many(case.trace.launches.height, 'CUDA API call')} in "
+        f"{share:.2%} of busy GPU time, {many(case.count('launches'), 'CUDA API call')} in "
         "the capture",
         "they belong to no phase and are listed as unattributed",
     )

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
 import polars as pl
 
 from traceanalyzer.diagnosis.case import ERROR, WARNING, listed, many
 from traceanalyzer.importers.nsys_tables import EMPTY_DOMAINS
-from traceanalyzer.intervals import Containers, Intervals
+from traceanalyzer.phases.phased import OTHER, UNATTRIBUTED
 from traceanalyzer.phases.rules import parse_phase
 from traceanalyzer.report import Finding
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from traceanalyzer.diagnosis.case import Case
 
 _TAKES_NEW_NVTX_FROM: Final = 2024
 _HOOKS: Final = "NVTX_HOOKS=1 (traceanalyzer capture -- COMMAND sets it)"
 _INFERRED: Final = "phases are inferred from what GPU work repeats, not measured"
-_NESTED_IN_ITSELF: Final = 2
-_TOO_LONG: Final = 3
 
 
 def nvtx_too_new(case: Case) -> Finding | None:
@@ -59,18 +54,17 @@ def _year(version: str | None) -> int:
 
 def no_phase_ranges(case: Case) -> Finding | None:
     """GPU work, but nothing that tells its phase."""
-    if not case.kernels or case.phase_ranges().size or nvtx_too_new(case):
+    if not case.count("kernels") or case.count("phase_ranges") or nvtx_too_new(case):
         return None
-    ranges = case.trace.ranges
-    if ranges.height:
-        names = ranges.select(case.trace.text("name")).to_series().value_counts(sort=True)
+    ranges = case.count("ranges")
+    if ranges:
         return Finding(
             "no_phase_ranges",
-            f"none of the {ranges.height:,} ranges means a phase",
+            f"none of the {ranges:,} ranges means a phase",
             "Give their names phases in a TOML file: traceanalyzer ranges TRACE lists them, "
             f"--phases FILE reads it; or record with the hooks: {_HOOKS}.",
             WARNING if _inferred(case) else ERROR,
-            "most frequent: " + listed(names[names.columns[0]].to_list(), 4),
+            "most frequent: " + listed(_frequent_names(case), 4),
             _INFERRED if _inferred(case) else "nothing has a phase, or an inferred one at best",
         )
     return Finding(
@@ -79,9 +73,15 @@ def no_phase_ranges(case: Case) -> Finding | None:
         f"Record with ranges: {_HOOKS} under nsys profile -t cuda,nvtx; under torch.profiler use "
         "record_function, for NVTX ranges do not appear there.",
         WARNING if _inferred(case) else ERROR,
-        f"{many(case.trace.ops.height, 'op')}, no range",
+        f"{many(case.count('ops'), 'op')}, no range",
         _INFERRED if _inferred(case) else "nothing has a phase, or an inferred one at best",
     )
+
+
+def _frequent_names(case: Case) -> list[str]:
+    """Names of ranges, the most frequent first, equals by their text."""
+    names = case.facts.names.with_columns(text=case.trace.text("name"))
+    return names.sort(-pl.col("ranges"), "text")["text"].to_list()
 
 
 def _inferred(case: Case) -> bool:
@@ -90,18 +90,16 @@ def _inferred(case: Case) -> bool:
 
 def captured_not_replayed(case: Case) -> Finding | None:
     """Phases whose ranges were open only while graphs were captured."""
-    if case.phased is None:
+    if not case.count("ops"):
         return None
-    spans = case.spans
-    ops = np.bincount(
-        case.phased.label[case.phased.label < len(spans.phases)], minlength=len(spans.phases)
-    )
-    captured = np.unique(spans.phase[_in_capture(case)])
-    lost = [code for code in captured.tolist() if ops[code] == 0]
+    phases = case.phases()
+    holding = {phase.phase for rank in case.report.ranks for phase in rank.phases if phase.ops}
+    captured = case.facts.phases["captured"].to_list()
+    lost = [place for place, phase in enumerate(phases) if captured[place] and phase not in holding]
     if not lost:
         return None
-    names = listed([spans.phases[code] for code in lost])
-    count = int(np.count_nonzero(np.isin(spans.phase, lost)))
+    names = listed([phases[place] for place in lost])
+    count = int(case.facts.phases["ranges"].gather(lost).sum())
     return Finding(
         "captured_not_replayed",
         f"ranges of {names} were open while CUDA graphs were captured, and hold no kernels",
@@ -109,42 +107,10 @@ def captured_not_replayed(case: Case) -> Finding | None:
         f"is captured; the hooks do: {_HOOKS}. What runs inside a replay shows with "
         "nsys profile --cuda-graph-trace=node, and --cuda-graph-trace=node:nvtx-precapture where "
         "capture came before collection.",
-        ERROR if not ops.any() else WARNING,
+        WARNING if holding - {OTHER, UNATTRIBUTED} else ERROR,
         f"{many(count, 'range')}, "
-        f"{many(case.capture_calls('Begin').height, 'stream capture')}, no op launched in them",
+        f"{many(case.count('captures'), 'stream capture')}, no op launched in them",
         f"{names} has no time of its own: the replays count where they were launched",
-    )
-
-
-def _in_capture(case: Case) -> NDArray[np.int64]:
-    """Rows of phase ranges that contain the begin of a stream capture or lie inside one."""
-    spans = case.spans
-    rows = spans.rows(spans.phase >= 0)
-    begins, ends = case.capture_calls("Begin"), case.capture_calls("End")
-    if not rows.size or not begins.height:
-        return np.zeros(0, np.int64)
-    ranges = spans.intervals.take(rows)
-    points = _times(begins, begins["time_ns"])
-    _, around = Containers(ranges).all_of(points)
-    paired = begins.join_asof(
-        ends.with_columns(end_ns="time_ns"),
-        on="time_ns",
-        by="thread",
-        strategy="forward",
-        check_sortedness=False,
-    ).drop_nulls("end_ns")
-    inside = np.zeros(0, np.int64)
-    if paired.height:
-        captures = Containers(_times(paired, paired["end_ns"]))
-        inside = np.flatnonzero(captures.innermost(ranges) >= 0)
-    return rows[np.union1d(around, inside).astype(np.int64)]
-
-
-def _times(calls: pl.DataFrame, end_ns: pl.Series) -> Intervals:
-    return Intervals(
-        calls["thread"].to_numpy().astype(np.int64),
-        calls["time_ns"].to_numpy(),
-        end_ns.to_numpy(),
     )
 
 
@@ -153,13 +119,14 @@ def ranges_left_open(case: Case) -> Finding | None:
 
     nsys closes what was never popped when the process or the collection ends.
     """
-    rows = _left_open(case)
-    if not rows.size:
+    left_open = case.facts.names.filter(pl.col("left_open") > 0)
+    if not left_open.height:
         return None
-    names = case.trace.ranges[rows].select(case.trace.text("name")).to_series().unique().sort()
+    count = int(left_open["left_open"].sum())
+    names = left_open.select(case.trace.text("name")).to_series().unique().sort()
     return Finding(
         "ranges_left_open",
-        f"{many(rows.size, 'range was', 'ranges were')} never closed",
+        f"{many(count, 'range was', 'ranges were')} never closed",
         "Close ranges however a step ends: `with nvtx.annotate(...)` or `with "
         "nvtx_hooks.phase(...)` instead of push and pop.",
         ERROR,
@@ -169,43 +136,12 @@ def ranges_left_open(case: Case) -> Finding | None:
     )
 
 
-def _left_open(case: Case) -> NDArray[np.int64]:
-    spans = case.spans
-    rows = spans.rows((spans.phase >= 0) | spans.is_cycle)
-    if not rows.size:
-        return rows
-    ranges = case.trace.ranges
-    last = ranges.select(pl.col("end_ns").max().over("thread")).to_series()
-    chosen = pl.DataFrame(
-        {
-            "row": rows,
-            "thread": ranges["thread"].gather(rows),
-            "domain": ranges["domain"].gather(rows),
-            "name": ranges["name"].gather(rows),
-            "start_ns": spans.intervals.start_ns[rows],
-            "ns": spans.intervals.duration_ns[rows],
-            "at_end": spans.intervals.end_ns[rows] >= last.gather(rows).to_numpy(),
-            "closed": ranges["closed"].gather(rows),
-        }
-    ).sort("start_ns", maintain_order=True)
-    same = ("thread", "domain", "name")
-    found = chosen.with_columns(
-        later=pl.len().over(same) - 1 - pl.int_range(pl.len()).over(same),
-        typical_ns=pl.col("ns").median().over(same),
-    ).filter(
-        (pl.col("at_end") | ~pl.col("closed"))
-        & (pl.col("later") >= _NESTED_IN_ITSELF)
-        & (pl.col("ns") > _TOO_LONG * pl.col("typical_ns"))
-    )
-    return np.sort(found["row"].to_numpy())
-
-
 def accept_marks_missing(case: Case) -> Finding | None:
     """Speculation without a word on what was accepted."""
-    phases = {part for phase in case.spans.phases for part in parse_phase(phase)}
+    phases = {part for phase in case.phases() for part in parse_phase(phase)}
     if case.report.acceptance is not None or not {"draft", "verify"} <= phases:
         return None
-    marks = case.trace.marks.height
+    marks = case.count("marks")
     return Finding(
         "accept_marks_missing",
         "no accept marks: the capture does not tell how many drafts were accepted",

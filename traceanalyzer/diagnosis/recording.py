@@ -4,31 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
 import polars as pl
 
-from traceanalyzer.analyses.trust import EVENTS_LOST
 from traceanalyzer.capture.environment import looks_secret
 from traceanalyzer.diagnosis.case import ERROR, INFO, WARNING, listed, many
-from traceanalyzer.intervals import Intervals, total_by, union
+from traceanalyzer.phases.lost_events import EVENTS_LOST
 from traceanalyzer.report import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from traceanalyzer.diagnosis.case import Case
-    from traceanalyzer.trace import Trace
 
 _CUT: Final = (
     r"breaks off|compressed data is damaged|compressed data ends|export is cut to times|"
     r"export was limited to"
 )
-# CUDA's own stalls, and loading that nsys only watches: not what recording costs.
-_NOT_THE_RECORDER: Final = (
-    r"(?i)command buffer full|lazy function loading|module loading|dlopen|dlclose|compil"
-)
 _MOST_OVERHEAD: Final = 0.05
-_CLOCK_SLACK_NS: Final = 1_000
 _MOST_EARLY_SHARE: Final = 0.001
 
 
@@ -90,22 +82,17 @@ def clocks_not_aligned(case: Case) -> Finding | None:
 
 
 def _early_ops(case: Case) -> Finding | None:
-    if case.phased is None:
+    early, launched = case.count("early_ops"), case.count("launched_ops")
+    if not launched or early <= _MOST_EARLY_SHARE * launched:
         return None
-    launch = case.phased.attribution.launch
-    rows = np.flatnonzero((launch >= 0) & case.phased.collected)
-    called_ns = case.trace.launches["start_ns"].to_numpy()[launch[rows]]
-    lead_ns = case.phased.ops.start_ns[rows] - called_ns
-    early = int(np.count_nonzero(lead_ns < -_CLOCK_SLACK_NS))
-    if not rows.size or early <= _MOST_EARLY_SHARE * rows.size:
-        return None
+    least_ns = int(case.facts.processes["earliest_lead_ns"].min())  # type: ignore[arg-type]
     return Finding(
         "clocks_not_aligned",
         "kernels start before they were launched: the clocks of CPU and GPU are not aligned",
         "Take a newer nsys and driver (on virtual machines the time stamp counter has to be "
         "invariant: constant_tsc, nonstop_tsc), and record a shorter window.",
         WARNING,
-        f"{early:,} of {rows.size:,} launched ops, by up to {-int(lead_ns.min()) / 1e3:,.1f} us",
+        f"{early:,} of {launched:,} launched ops, by up to {-least_ns / 1e3:,.1f} us",
         "host lead and the causes of gaps are wrong; times of phases on the GPU are right",
     )
 
@@ -119,9 +106,10 @@ def _apart(case: Case) -> str:
     if unknown:
         return f"{unknown} of {trace.files.height} files do not tell when they began"
     times = (
-        trace.ops.join(trace.processes.select("process", "file"), on="process")
+        case.facts.processes.drop_nulls("first_op_ns")
+        .join(trace.processes.select("process", "file"), on="process")
         .group_by("file")
-        .agg(first_ns=pl.col("start_ns").min(), last_ns=pl.col("end_ns").max())
+        .agg(first_ns=pl.col("first_op_ns").min(), last_ns=pl.col("last_op_ns").max())
         .join(trace.files.select("file", "start_utc_ns"), on="file")
         .select(first=pl.col("first_ns") + pl.col("start_utc_ns"),
                 last=pl.col("last_ns") + pl.col("start_utc_ns"))
@@ -137,10 +125,12 @@ def _apart(case: Case) -> str:
 def profiler_overhead(case: Case) -> Finding | None:
     """Time that recording took from the program while it worked."""
     trace = case.trace
-    worst = _overhead_shares(trace, _work_times(case)).sort("share").tail(1)
+    shares = case.facts.overheads.with_columns(share=pl.col("taken_ns") / pl.col("whole_ns"))
+    worst = shares.sort("share", "process").tail(1)
     if not worst.height or worst["share"][0] <= _MOST_OVERHEAD:
         return None
-    process, taken_ns, whole_ns, share, kinds = worst.row(0)
+    columns = ("process", "taken_ns", "whole_ns", "share", "kinds")
+    process, taken_ns, whole_ns, share, kinds = worst.select(columns).row(0)
     return Finding(
         "profiler_overhead",
         f"recording itself took {share:.1%} of the time",
@@ -150,51 +140,9 @@ def profiler_overhead(case: Case) -> Finding | None:
         WARNING,
         f"{taken_ns / 1e6:,.3f} ms of {whole_ns / 1e6:,.3f} ms in process "
         f"{trace.processes['process_id'][process]}: {listed(sorted(kinds), 4)}",
-        "cycles look longer than they are without recording, gaps of the host above all; compare "
-        "with untraced tokens/s (traceanalyzer capture --untraced-check)",
-    )
-
-
-def _overhead_shares(trace: Trace, work: pl.DataFrame) -> pl.DataFrame:
-    """The recorder's own time while each process worked: process, ns, of ns, share, kinds."""
-    own = (
-        trace.overheads.with_columns(kind=trace.text("name"))
-        .filter(~pl.col("kind").str.contains(_NOT_THE_RECORDER))
-        .join(work, on="process")
-        .with_columns(
-            start_ns=pl.max_horizontal("start_ns", "first_ns"),
-            end_ns=pl.min_horizontal("end_ns", "last_ns"),
-        )
-        .filter(pl.col("end_ns") > pl.col("start_ns"))
-    )
-    lanes = own["process"].to_numpy().astype(np.int64)
-    covered = union(Intervals(lanes, own["start_ns"].to_numpy(), own["end_ns"].to_numpy()))
-    taken_ns = total_by(covered.lane, trace.processes.height, covered.duration_ns)
-    whole_ns = pl.col("last_ns") - pl.col("first_ns")
-    return (
-        own.group_by("process", whole_ns=whole_ns)
-        .agg(kinds=pl.col("kind").unique())
-        .with_columns(taken_ns=pl.lit(pl.Series(taken_ns)).gather(pl.col("process")))
-        .with_columns(share=pl.col("taken_ns") / pl.col("whole_ns"))
-        .select("process", "taken_ns", "whole_ns", "share", "kinds")
-    )
-
-
-def _work_times(case: Case) -> pl.DataFrame:
-    """First and last instant of each process's phase ranges, or else of its API calls."""
-    trace = case.trace
-    ranges = trace.ranges[case.phase_ranges()].select(
-        "start_ns", "end_ns", process=trace.threads["process"].gather(
-            trace.ranges[case.phase_ranges()]["thread"]
-        ),
-    )  # fmt: skip
-    calls = trace.launches.select("start_ns", "end_ns", "process")
-    calls = calls.join(ranges, on="process", how="anti")
-    return (
-        pl.concat([ranges, calls])
-        .group_by("process")
-        .agg(first_ns=pl.col("start_ns").min(), last_ns=pl.col("end_ns").max())
-        .filter(pl.col("last_ns") > pl.col("first_ns"))
+        "cycles that it stopped are left out of means while they are at most half; the others look "
+        "longer than they are, gaps of the host above all; compare with untraced tokens/s "
+        "(traceanalyzer capture --untraced-check)",
     )
 
 

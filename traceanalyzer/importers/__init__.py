@@ -8,7 +8,7 @@ format reads.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -23,6 +23,7 @@ from traceanalyzer.importers import (
     saved_trace,
     torch_profiler,
 )
+from traceanalyzer.importers.nsys_processes import ALL, Processes, census
 from traceanalyzer.importers.ranks import rank_in
 from traceanalyzer.progress import Progress, silent
 from traceanalyzer.trace import Trace, concatenate
@@ -30,7 +31,7 @@ from traceanalyzer.trace import Trace, concatenate
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["load"]
+__all__ = ["FilePart", "divided_file", "files_of", "load", "ranked_by_file_name", "read_part"]
 
 _HEAD_BYTES = 4096
 _RANK_DIGITS = 4  # a longer number in a file name is a date or a time
@@ -65,14 +66,73 @@ def load(
     Raises:
         InputError: A path does not exist, is of no known format, or is damaged.
     """
+    files = files_of(path)
+    traces = [read_part(FilePart(file), nsys, progress) for file in files]
+    if len(traces) > 1:
+        traces = ranked_by_file_name(files, traces)
+    return concatenate(traces)
+
+
+@dataclass(frozen=True, slots=True)
+class FilePart:
+    """A file, or some processes of one.
+
+    Attributes:
+        path: The file.
+        processes: Of an SQLite export: which.
+        last_ns: Of those: the end of the whole recording, where ranges were never closed.
+        kernels: Of those: how many kernels they have.
+    """
+
+    path: Path
+    processes: Processes = ALL
+    last_ns: int | None = None
+    kernels: int = 0
+
+
+def files_of(path: str | PathLike[str] | Iterable[str | PathLike[str]]) -> list[Path]:
+    """The files that stand for one capture, each once; the arguments are those of `load`.
+
+    Raises:
+        InputError: A path does not exist, or is no trace and no folder of any.
+    """
     paths = [path] if isinstance(path, str | PathLike) else list(path)
     files = _once([file for each in paths for file in _files_of(Path(each))])
     if not files:
         raise InputError("no trace was given", next_step="Name a trace, or a folder of traces.")
-    traces = [_read(file, nsys, progress) for file in files]
-    if len(traces) > 1:
-        traces = _ranked_by_file_name(files, traces)
-    return concatenate(traces)
+    return files
+
+
+def read_part(part: FilePart, nsys: str | None, progress: Progress = silent) -> Trace:
+    """Read a file, or some of its processes; ranks only as the file itself tells them.
+
+    Raises:
+        InputError: It is of no known format, or is damaged.
+    """
+    trace = _read(part, nsys, progress)
+    if part.last_ns is not None:
+        end = pl.when("closed").then("end_ns").otherwise(part.last_ns).alias("end_ns")
+        trace = replace(trace, ranges=trace.ranges.with_columns(end))
+    return trace
+
+
+def divided_file(path: Path, nsys: str | None, progress: Progress = silent) -> list[FilePart]:
+    """A file as parts of one process with kernels each, or as one part where it cannot be divided.
+
+    Raises:
+        InputError: A report cannot be exported.
+    """
+    is_report = nsys_report.recognises(path, _head(path))
+    export = nsys_report.export(path, nsys, progress) if is_report else path
+    counted = census(export) if _format_of(export) is nsys_sqlite else None
+    if counted is None:
+        return [FilePart(path)]
+    ids, kernels = list(counted.kernels), list(counted.kernels.values())
+    bounds = [None, *ids[1:], None]
+    return [
+        FilePart(path, Processes(first, end), counted.last_ns, size)
+        for first, end, size in zip(bounds, bounds[1:], kernels, strict=False)
+    ]
 
 
 def _files_of(path: Path) -> list[Path]:
@@ -142,8 +202,9 @@ def _head(path: Path) -> bytes:
         raise InputError(f"the file cannot be read: {error.strerror}", where=path) from None
 
 
-def _read(path: Path, nsys: str | None, progress: Progress) -> Trace:
+def _read(part: FilePart, nsys: str | None, progress: Progress) -> Trace:
     """Read one file; the trace names the file that was given, not the export made from it."""
+    path = part.path
     is_report = nsys_report.recognises(path, _head(path))
     export = nsys_report.export(path, nsys, progress) if is_report else path
     format_ = _format_of(export)
@@ -156,13 +217,16 @@ def _read(path: Path, nsys: str | None, progress: Progress) -> Trace:
             "a torch.profiler trace (.json, .json.gz), or what `traceanalyzer export --to parquet` "
             "wrote.",
         )
-    trace = format_.read(export, progress)
+    if format_ is nsys_sqlite:
+        trace = nsys_sqlite.read(export, progress, part.processes)
+    else:
+        trace = format_.read(export, progress)
     if format_ is saved_trace:  # which names the files that it was once read from
         return trace
     return replace(trace, files=trace.files.with_columns(path=pl.lit(_printable(path))))
 
 
-def _ranked_by_file_name(files: Sequence[Path], traces: Sequence[Trace]) -> list[Trace]:
+def ranked_by_file_name(files: Sequence[Path], traces: Sequence[Trace]) -> list[Trace]:
     """Give each file's processes the rank its name tells, where the file itself tells none."""
     ranks = [rank_in(file.name) for file in files]
     if None in ranks or len(set(ranks)) < len(ranks):

@@ -16,12 +16,14 @@ from urllib.parse import quote
 import polars as pl
 
 from traceanalyzer.errors import InputError
+from traceanalyzer.importers.nsys_processes import ALL
 from traceanalyzer.importers.nsys_tables import TEXT_COLUMNS, read_trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from traceanalyzer.importers.nsys_processes import Processes
     from traceanalyzer.importers.nsys_tables import Keep
     from traceanalyzer.progress import Progress
     from traceanalyzer.trace import Trace
@@ -35,15 +37,15 @@ def recognises(path: Path, head: bytes) -> bool:
     return path.is_file() and head.startswith(_MAGIC)
 
 
-def read(path: Path, progress: Progress) -> Trace:
-    """Read an export.
+def read(path: Path, progress: Progress, processes: Processes = ALL) -> Trace:
+    """Read an export, or some processes of it.
 
     Raises:
         InputError: The database is damaged, or is not an nsys export.
     """
     try:
         check_whole(path.resolve())
-        with _Database(path) as source:
+        with _Database(path, processes) as source:
             if not source.columns("StringIds"):
                 raise InputError(
                     "this SQLite database is no Nsight Systems export: it has no table StringIds",
@@ -100,8 +102,9 @@ class _Database:
     format = "nsys-sqlite"
     lends_blocks = True
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, processes: Processes = ALL) -> None:
         self.path = path
+        self._processes = processes
         # A write-ahead log beside the file holds rows that an immutable reader would not see.
         real = path.resolve()
         settled = not real.with_name(real.name + "-wal").exists()
@@ -141,14 +144,18 @@ class _Database:
         return list(self._findings.items())
 
     def read(self, table: str, columns: Sequence[str], keep: Keep | None = None) -> pl.DataFrame:
-        return self._rows(table, columns, _conditions(keep, self.columns(table)))
+        return self._rows(table, columns, self._conditions(table, keep))
 
     def blocks(
         self, table: str, columns: Sequence[str], keep: Keep | None = None
     ) -> Iterator[pl.DataFrame]:
-        conditions = _conditions(keep, self.columns(table))
+        conditions = self._conditions(table, keep)
         for rows in self._row_ranges(table):
             yield self._rows(table, columns, [*rows, *conditions])
+
+    def _conditions(self, table: str, keep: Keep | None) -> list[str]:
+        present = self.columns(table)
+        return [*_conditions(keep, present), *self._processes.conditions(present)]
 
     def _row_ranges(self, table: str) -> Iterator[list[str]]:
         """Conditions that part a table in its own order."""

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from nvtx_hooks.vocabulary import ACCEPT, ACCEPT_COUNT, SIGNATURE
+from nvtx_hooks.vocabulary import ACCEPT, ACCEPT_COUNT, BATCH, SIGNATURE
 from traceanalyzer.intervals import Containers, Intervals
 from traceanalyzer.phases.marks import marks_by_thread, read_marks
+from traceanalyzer.phases.speakers import speakers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,22 +50,37 @@ class Alignment:
         return self.matched < _ENOUGH_SHARE * self.steps
 
 
-def align_steps(trace: Trace, spans: Spans) -> Alignment:
-    """Compare the steps of a scheduler that counts acceptance with those of its workers."""
-    steps = _steps(trace, spans)
-    speakers = _speakers(trace)
+def align_steps(trace: Trace, steps: pl.DataFrame) -> Alignment:
+    """Compare the steps of a scheduler that counts acceptance with those of its workers.
+
+    Args:
+        trace: Holds the marks.
+        steps: See `signed_steps`; those of all processes.
+    """
+    counting = _counting(trace)
     nothing = Alignment(pl.DataFrame(schema=_SCHEMA), 0, 0)
-    if len(speakers) != 1:
+    if len(counting) != 1:
         return nothing
-    told = steps.filter(pl.col("process") == speakers[0])
-    workers = steps.filter(pl.col("process") != speakers[0])
+    told = steps.filter(pl.col("process") == counting[0])
+    workers = steps.filter(pl.col("process") != counting[0])
     if not told.height or not workers.height:
         return nothing
     found = [_aligned(told, own) for _, own in workers.group_by("process", maintain_order=True)]
+    numbers = pl.concat([each.numbers for each in found])
     return Alignment(
-        pl.concat([each.numbers for each in found]),
+        pl.concat([numbers, _of_silent_ranks(trace, numbers, counting[0])]),
         sum(each.steps for each in found),
         sum(each.matched for each in found),
+    )
+
+
+def _of_silent_ranks(trace: Trace, numbers: pl.DataFrame, scheduler: int) -> pl.DataFrame:
+    """The same for the ranks that a worker speaks for: they count the steps as it does."""
+    heard = speakers(trace, (BATCH,)).filter(
+        (pl.col("process") != pl.col("speaker")) & (pl.col("process") != scheduler)
+    )
+    return heard.join(numbers, left_on="speaker", right_on="process").select(
+        pl.col("process").cast(pl.Int32), "number", "speaker_number"
     )
 
 
@@ -82,13 +98,13 @@ def translated(numbers: pl.DataFrame, alignment: Alignment) -> pl.DataFrame:
     return joined.with_columns(number=number).drop("speaker_number")
 
 
-def _speakers(trace: Trace) -> list[int]:
+def _counting(trace: Trace) -> list[int]:
     """Processes that count accepted drafts."""
     marks = [read_marks(trace, name).select("process") for name in (ACCEPT, ACCEPT_COUNT)]
     return pl.concat(marks)["process"].unique().sort().to_list()
 
 
-def _steps(trace: Trace, spans: Spans) -> pl.DataFrame:
+def signed_steps(trace: Trace, spans: Spans) -> pl.DataFrame:
     """Steps by process and time: process, time_ns, payload, number (of the range around)."""
     marks = marks_by_thread(trace, SIGNATURE)
     numbered = spans.rows(spans.number > 0)

@@ -5,7 +5,7 @@ The engine's own cycle ranges identify cycles but do not border them: the GPU ru
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -13,6 +13,8 @@ import polars as pl
 
 from traceanalyzer.intervals import Containers, Intervals, Packing
 from traceanalyzer.phases.attribution import has_ops, ranges_of_launches
+from traceanalyzer.phases.lost_events import in_short_replays
+from traceanalyzer.phases.recorder_stalls import Stalls, in_stalls, stalls_of
 from traceanalyzer.phases.rules import has_target_forward, is_prompt_work
 
 if TYPE_CHECKING:
@@ -32,6 +34,21 @@ LAUNCHES_WORK = (
 
 
 @dataclass(frozen=True, slots=True)
+class Stalling:
+    """What the recorder did to cycles.
+
+    Attributes:
+        stalls: See `stalls_of`.
+        usable: Which cycles would be kept but for it.
+        stretched: Which it stretched.
+    """
+
+    stalls: pl.DataFrame
+    usable: NDArray[np.bool_]
+    stretched: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
 class Cycles:
     """Cycles by lane and start.
 
@@ -40,11 +57,13 @@ class Cycles:
             phase work for the last one).
         forward: Row in `trace.ranges` of the target forward.
         state: Place in `STATES`.
+        stalling: What the recorder did to them; None on the host.
     """
 
     spans: Intervals
     forward: NDArray[np.int64]
     state: NDArray[np.int64]
+    stalling: Stalling | None = None
 
     def at(self, points: Intervals) -> NDArray[np.int64]:
         """The cycle in which each interval starts, -1 for none."""
@@ -80,15 +99,29 @@ class CycleSources:
     part: NDArray[np.int64]
 
 
-def find_cycles(sources: CycleSources) -> Cycles:
-    """Find the cycles of every rank and tell which of them can be averaged."""
+def find_cycles(sources: CycleSources, stretched: NDArray[np.bool_] | None = None) -> Cycles:
+    """Find the cycles of every rank and tell which of them can be averaged.
+
+    Args:
+        sources: What they are found from.
+        stretched: Which of them the recorder stretched, where ranks beside those of the sources
+            tell too; None to find it.
+    """
     forward = forward_of_span(sources.spans)
     borders = _first_ops(sources, forward)
     starts = Intervals(*(borders[name].to_numpy() for name in ("lane", "start_ns", "start_ns")))
     cycles = between_forwards(starts, borders["forward"].to_numpy(), _phase_work(sources))
     cycle = np.where(sources.collected, cycles.at(sources.ops), -1)
     prefill = _marked(cycle, _in_spans(sources, is_prefill_span(sources.spans)), cycles.spans.size)
-    return with_states(cycles, sources.spans, prefill, _incomplete(sources, cycles, cycle))
+    incomplete = _incomplete(sources, cycles, cycle)
+    usable = (cycles.state == KEPT) & ~prefill & ~incomplete
+    stalls = stalls_of(sources)
+    if stretched is None:
+        files = sources.trace.processes["file"].to_numpy().astype(np.int64)
+        file = files[np.asarray(sources.ranks.process, np.int64)][cycles.spans.lane]
+        stretched = in_stalls(Stalls.of(sources.trace, stalls), cycles.spans, file, usable)
+    settled = with_states(cycles, sources.spans, prefill | stretched, incomplete)
+    return replace(settled, stalling=Stalling(stalls, usable, stretched))
 
 
 def between_forwards(starts: Intervals, forward: NDArray[np.int64], work: Intervals) -> Cycles:
@@ -111,18 +144,18 @@ def between_forwards(starts: Intervals, forward: NDArray[np.int64], work: Interv
 
 
 def with_states(
-    cycles: Cycles, spans: Spans, prefill: NDArray[np.bool_], incomplete: NDArray[np.bool_]
+    cycles: Cycles, spans: Spans, interrupted: NDArray[np.bool_], incomplete: NDArray[np.bool_]
 ) -> Cycles:
     """Say why cycles are not kept; of several reasons the strongest holds.
 
     Args:
         cycles: Kept or edge so far.
         spans: Flags of the forwards' ranges.
-        prefill: Cycles into which prompt work fell.
+        interrupted: Cycles into which prompt work fell, or the recorder's own.
         incomplete: Cycles that lack rows.
     """
     state = cycles.state.copy()
-    state[prefill & (state == KEPT)] = INTERRUPTED
+    state[interrupted & (state == KEPT)] = INTERRUPTED
     state[incomplete] = EDGE
     for number, flags in ((DUMMY, ("dummy", "idle")), (WARM_UP, ("warm-up", "capture"))):
         state[spans.flagged(*flags)[cycles.forward]] = number
@@ -199,17 +232,33 @@ def _marked(cycle: NDArray[np.int64], ops: NDArray[np.bool_], cycles: int) -> ND
 def _incomplete(
     sources: CycleSources, cycles: Cycles, cycle: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Which cycles lack rows: an unclosed range, an op without launch, a launch without op."""
+    """Which cycles lack rows.
+
+    They hold an unclosed range, an op without launch, a launch without op, or a replay that lacks
+    nodes.
+    """
     size = cycles.spans.size
     unclosed = ~sources.trace.ranges["closed"].to_numpy()
     lost = np.zeros(sources.spans.phase.size, bool)
     lost[_spans_with_lost_ops(sources)] = True
-    incomplete = _marked(cycle, sources.attribution.launch < 0, size)
+    launch = sources.attribution.launch
+    incomplete = _marked(cycle, launch < 0, size) | _with_short_replays(sources, cycles, cycle)
     incomplete |= _marked(cycle, _in_spans(sources, unclosed | lost), size)
     incomplete |= unclosed[cycles.forward]
     placed = np.zeros(lost.size + 1, bool)
     placed[sources.attribution.span[cycle >= 0]] = True
     return incomplete | _launched_after(sources.spans, cycles, np.flatnonzero(lost & ~placed[:-1]))
+
+
+def _with_short_replays(
+    sources: CycleSources, cycles: Cycles, cycle: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Cycles with replays that lack nodes, and those before them, whose ends may be among these."""
+    short = in_short_replays(sources.trace, sources.attribution.launch)
+    found = _marked(cycle, short, cycles.spans.size)
+    lane = cycles.spans.lane
+    found[:-1] |= found[1:] & (lane[1:] == lane[:-1])
+    return found
 
 
 def _launched_after(spans: Spans, cycles: Cycles, rows: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from traceanalyzer.intervals import Intervals, Packing, union
+from traceanalyzer.intervals import Intervals, Packing, sweep, union
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,6 +21,16 @@ if TYPE_CHECKING:
 _FEW_STREAM_IDS: Final = 1 << 20
 
 
+@dataclass(frozen=True, slots=True)
+class Stretches:
+    """Ops with the time that anything ran on their device until they start and end, ns."""
+
+    start_ns: Int64s
+    end_ns: Int64s
+    worked_until_start_ns: Int64s
+    worked_until_end_ns: Int64s
+
+
 class CoveredTime:
     """How much of a stretch of a lane some ops cover, their overlaps counted once."""
 
@@ -31,10 +42,10 @@ class CoveredTime:
         """The covered time of each stretch, ns."""
         begin = Intervals(stretches.lane, stretches.start_ns, stretches.start_ns)
         end = Intervals(stretches.lane, stretches.end_ns, stretches.end_ns)
-        return self._until(end) - self._until(begin)
+        return self.until(end) - self.until(begin)
 
-    def _until(self, instants: Intervals) -> Int64s:
-        """Covered time on all lanes before, and on the instant's own up to it."""
+    def until(self, instants: Intervals) -> Int64s:
+        """Covered time on all lanes before, and on the instant's own up to its start, ns."""
         covered = self._covered
         if not covered.size or not instants.size:
             return np.zeros(instants.size, np.int64)
@@ -104,42 +115,53 @@ def label_before(phased: PhasedTrace, op: Int64s) -> Int64s:
     return np.where(held, phased.label[before], -1)
 
 
-def runs_beside(phased: PhasedTrace, waiters: Int64s, op: Int64s, wait_ns: Int64s) -> Int64s:
-    """The part of each op's wait in which another kernel of a phase runs on its device.
+def work_beside(phased: PhasedTrace, waiters: Int64s) -> Intervals:
+    """When another kernel of a phase runs on the device of some ops while they do, disjoint.
 
     What no phase launched, such as moving a cache in the background, keeps nobody from going on.
 
     Args:
         phased: The trace.
-        waiters: Ops that do not count as work.
-        op: Ops that begin with waiting.
-        wait_ns: For how long, the same shape.
+        waiters: Ops, which do not count as work.
     """
-    others = phased.collected & np.isin(phased.ops.lane, np.unique(phased.ops.lane[op]))
-    others &= (phased.trace.ops["kind"] == "kernel").to_numpy()
+    others = phased.collected & (phased.trace.ops["kind"] == "kernel").to_numpy()
     others &= phased.label < len(phased.spans.phases)
     others[waiters] = False
-    start = phased.ops.start_ns[op]
-    waits = Intervals(phased.ops.lane[op].ravel(), start.ravel(), (start + wait_ns).ravel())
-    return CoveredTime(phased.ops.take(others)).within(waits).reshape(op.shape)
+    if not waiters.size or not others.any():
+        nothing = np.zeros(0, np.int64)
+        return Intervals(nothing, nothing, nothing)
+    work, waits = union(phased.ops.take(others)), union(phased.ops.take(waiters))
+    return _common(work, waits)
 
 
-def idle_lateness(phased: PhasedTrace, op: Int64s, lateness_ns: Int64s) -> Int64s:
+def _common(first: Intervals, second: Intervals) -> Intervals:
+    """The time in both; each is disjoint and in order."""
+    lane = np.concatenate((first.lane, second.lane))
+    label = np.repeat(np.array([0, 1]), (first.size, second.size))
+    start = np.concatenate((first.start_ns, second.start_ns))
+    end = np.concatenate((first.end_ns, second.end_ns))
+    nothing = np.zeros(0, np.int64)
+    found = sweep(Intervals(lane, start, end), label, Intervals(nothing, nothing, nothing))
+    return found.spans.take(found.active == 3)
+
+
+def idle_lateness(times: Stretches, lateness_ns: Int64s) -> Int64s:
     """The part of each op's lateness in which its device idled, since the collective before.
 
     It is idle time beyond that of the rank that started first; the rest is work that took longer.
 
     Args:
-        phased: The trace.
-        op: Shape (collectives, lanes), by time.
+        times: Of shape (collectives, lanes), by time.
         lateness_ns: How far each started behind the first of its collective.
     """
-    if not op.size:
+    if not lateness_ns.size:
         return lateness_ns
-    lane, start = phased.ops.lane[op], phased.ops.start_ns[op]
-    before = np.vstack((start[:1], np.minimum(phased.ops.end_ns[op[:-1]], start[1:])))
-    stretches = Intervals(lane.ravel(), before.ravel(), start.ravel())
-    covered = CoveredTime(phased.ops.take(phased.collected)).within(stretches)
-    idle = start - before - covered.reshape(op.shape)
+    start = times.start_ns
+    before = np.vstack((start[:1], np.minimum(times.end_ns[:-1], start[1:])))
+    worked = times.worked_until_start_ns
+    since = np.where(
+        before < start, np.vstack((worked[:1], times.worked_until_end_ns[:-1])), worked
+    )
+    idle = start - before - (worked - since)
     quickest = np.take_along_axis(idle, lateness_ns.argmin(axis=1)[:, None], axis=1)
     return np.clip(idle - quickest, 0, lateness_ns)

@@ -24,11 +24,11 @@ from traceanalyzer.phases.rules import FLAGS, PHASES, phase_order, phase_text
 from traceanalyzer.phases.spans import Spans
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
     from numpy.typing import NDArray
 
-    from traceanalyzer.phases.inferred.recurrence import Roles
     from traceanalyzer.phases.inferred.sequence import LaunchedOps
-    from traceanalyzer.phases.inferred.sizes import Sizes
     from traceanalyzer.phases.ranks import Ranks
     from traceanalyzer.trace import Trace
 
@@ -53,66 +53,136 @@ class Inference:
             cycles that run the same forwards; 0 when declined.
         evidence: Sentences that tell what the phases rest on; of the first rank.
         reasons: Why it declined; empty when it did not.
+        lanes: What each lane that was looked at shows.
     """
 
     ranges: InferredRanges | None
     score: float
     evidence: tuple[str, ...]
     reasons: tuple[str, ...]
+    lanes: tuple[LaneInference, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class _Lane:
-    """What was found on one lane."""
+class LaneInference:
+    """What one lane shows.
 
-    ranges: InferredRanges
+    Attributes:
+        lane: The lane.
+        lane_ns: Length of all of its ops.
+        thread: Row in `trace.threads` of the thread that launches them.
+        reason: Why its phases cannot be told; None when they can, and only then the rest counts.
+        score: See `Inference`; of this lane.
+        kind: Phase bits of its recurring target forward.
+        draft_tokens: Forwards of the draft model a cycle; 0 where none shows.
+        evidence: Sentences that tell what its phases rest on.
+    """
+
+    lane: int
+    lane_ns: int
+    thread: int
+    reason: str | None
+    score: float = 0.0
+    kind: int = 0
+    draft_tokens: int = 0
+    evidence: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """What all lanes together show.
+
+    Attributes:
+        lanes: Those whose phases are inferred; none when a doubt is left.
+        score: The lowest of theirs.
+        evidence: That of the one with most work.
+        reasons: The doubt; empty without.
+    """
+
+    lanes: tuple[int, ...]
     score: float
-    sizes: Sizes
-    roles: Roles
     evidence: tuple[str, ...]
+    reasons: tuple[str, ...]
 
 
-def infer_phases(trace: Trace, ranks: Ranks, launch: Int64s) -> Inference:
+def infer_phases(
+    trace: Trace, ranks: Ranks, launch: Int64s, lanes: Collection[int] | None = None
+) -> Inference:
     """Infer the phases of a trace's launches.
 
     Args:
         trace: The tables; it has ops.
         ranks: Lane of each op.
         launch: Row in `trace.launches` of each op, -1 for none.
+        lanes: Those whose phases are known to be inferred; None to look at all of them.
     """
-    try:
-        lanes = _lanes(trace, ranks, launch)
-    except Unclear as reason:
-        return Inference(None, 0.0, (), (str(reason),))
-    parts = [lane.ranges for lane in lanes]
+    found = _lanes(trace, ranks, launch, lanes)
+    told = tuple(lane for lane, _ in found)
+    agreed = agreement(told)
+    if lanes is not None:
+        agreed = replace(agreed, lanes=tuple(lanes), reasons=())
+    parts = [ranges for lane, ranges in found if ranges is not None and lane.lane in agreed.lanes]
+    if not parts:
+        return Inference(None, 0.0, (), agreed.reasons, told)
     ranges = InferredRanges(
         *(
             np.concatenate([getattr(part, name) for part in parts])
             for name in ("thread", "start_ns", "end_ns", "phase")
         )
     )
-    return Inference(ranges, min(lane.score for lane in lanes), lanes[0].evidence, ())
+    return Inference(ranges, agreed.score, agreed.evidence, (), told)
 
 
-def _lanes(trace: Trace, ranks: Ranks, launch: Int64s) -> list[_Lane]:
-    busiest, lanes, threads = 0, [], []
-    for ops in sorted(launched_ops(trace, ranks, launch), key=lambda each: -each.lane_ns):
-        busiest = max(busiest, ops.lane_ns)
-        if ops.lane_ns > _IDLE_SHARE * busiest:
-            lanes.append(_lane(trace, ops))
-            threads.append(ops.thread)
-    if not lanes:
+def agreement(lanes: Sequence[LaneInference]) -> Agreement:
+    """Whether the lanes of a capture can be told together; those that idle do not count."""
+    try:
+        working = _working(lanes)
+    except Unclear as reason:
+        return Agreement((), 0.0, (), (str(reason),))
+    return Agreement(
+        tuple(lane.lane for lane in working),
+        min(lane.score for lane in working),
+        working[0].evidence,
+        (),
+    )
+
+
+def _working(lanes: Sequence[LaneInference]) -> list[LaneInference]:
+    order = sorted(lanes, key=lambda each: -each.lane_ns)
+    working = [lane for lane in order if lane.lane_ns > _IDLE_SHARE * order[0].lane_ns]
+    for lane in working:
+        if lane.reason is not None:
+            raise Unclear(lane.reason)
+    if not working:
         raise Unclear("no GPU work has a launch row")
-    if len(set(threads)) < len(threads):
+    if len({lane.thread for lane in working}) < len(working):
         raise Unclear("one thread drives several GPUs")
-    kinds = {lane.roles.kind for lane in lanes}
-    shown = {lane.roles.draft_tokens for lane in lanes} - {0}  # whole-graph rows show none
+    kinds = {lane.kind for lane in working}
+    shown = {lane.draft_tokens for lane in working} - {0}  # whole-graph rows show none
     if len(kinds) > 1 or len(shown) > 1:
         raise Unclear("the ranks do not show the same order of forwards")
-    return lanes
+    return working
 
 
-def _lane(trace: Trace, ops: LaunchedOps) -> _Lane:
+def _lanes(
+    trace: Trace, ranks: Ranks, launch: Int64s, wanted: Collection[int] | None
+) -> list[tuple[LaneInference, InferredRanges | None]]:
+    """The lanes up to the first that cannot be told, those with most work first."""
+    busiest = 0
+    found: list[tuple[LaneInference, InferredRanges | None]] = []
+    for ops in sorted(launched_ops(trace, ranks, launch), key=lambda each: -each.lane_ns):
+        busiest = max(busiest, ops.lane_ns)
+        if ops.lane not in wanted if wanted is not None else ops.lane_ns <= _IDLE_SHARE * busiest:
+            continue
+        try:
+            found.append(_lane(trace, ops))
+        except Unclear as reason:
+            found.append((LaneInference(ops.lane, ops.lane_ns, ops.thread, str(reason)), None))
+            break
+    return found
+
+
+def _lane(trace: Trace, ops: LaunchedOps) -> tuple[LaneInference, InferredRanges]:
     """Infer one lane.
 
     Raises:
@@ -134,7 +204,12 @@ def _lane(trace: Trace, ops: LaunchedOps) -> _Lane:
     if share < _LEAST_SHARE:
         raise Unclear(f"only {share:.0%} of GPU time is in forwards that could be named")
     told = evidence_of(trace, ops, forwards, sizes, roles)
-    return _Lane(ranges, min(share, roles.regular_share), sizes, roles, told)
+    score = min(share, roles.regular_share)
+    lane = LaneInference(
+        *(ops.lane, ops.lane_ns, ops.thread, None),
+        *(score, roles.kind, roles.draft_tokens, told),
+    )
+    return lane, ranges
 
 
 def with_inferred_ranges(trace: Trace, spans: Spans, ranges: InferredRanges) -> tuple[Trace, Spans]:

@@ -34,6 +34,24 @@ def read_marks(trace: Trace, mark: str) -> pl.DataFrame:
     return marks_by_thread(trace, mark).select("process", "time_ns", *unpacked)
 
 
+def only_marks(trace: Trace) -> pl.DataFrame:
+    """All of our marks, annotations among them, as a table of marks whose names are texts.
+
+    Returns:
+        time_ns, thread, domain (text), name (text), payload.
+    """
+    texts = trace.names["text"]
+    ours = _named(trace, pl.col("text") == vocabulary.DOMAIN)["name"]
+    nvtx = trace.marks.filter(pl.col("domain").is_in(ours.implode()).fill_null(False))
+    nvtx = nvtx.with_columns(name=texts.gather(nvtx["name"]))
+    told = [
+        _annotations(trace, mark).with_columns(name=pl.lit(mark)) for mark in vocabulary.LAYOUTS
+    ]
+    columns = ("time_ns", "thread", "name", "payload")
+    marks = pl.concat([part.select(columns) for part in (nvtx, *told)])
+    return marks.with_columns(domain=pl.lit(vocabulary.DOMAIN))
+
+
 def marks_by_thread(trace: Trace, mark: str) -> pl.DataFrame:
     """Every mark of one name with its payload as it is.
 

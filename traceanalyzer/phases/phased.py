@@ -21,6 +21,9 @@ from traceanalyzer.phases.ranks import find_ranks
 from traceanalyzer.phases.spans import classify_ranges
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    import polars as pl
     from numpy.typing import NDArray
 
     from traceanalyzer.phases.attribution import Attribution
@@ -72,20 +75,31 @@ class PhasedTrace:
     carried: tuple[CarriedPhase, ...] = ()
 
 
-def settle_phases(trace: Trace, rules: Rules, *, infer: bool = True) -> PhasedTrace:
+def settle_phases(
+    trace: Trace,
+    rules: Rules,
+    *,
+    infer: bool | Collection[int] = True,
+    told: pl.DataFrame | None = None,
+    stretched: NDArray[np.bool_] | None = None,
+) -> PhasedTrace:
     """Classify ranges, attribute ops, find cycles, and give each op its phase.
 
     Args:
         trace: The tables.
         rules: What names of ranges mean.
-        infer: Whether to infer phases where no range means one.
+        infer: Whether to infer phases where no range means one; or of which lanes, where it is
+            known that all others' agree.
+        told: See `classify_ranges`.
+        stretched: See `find_cycles`.
     """
-    spans = classify_ranges(trace, rules)
+    spans = classify_ranges(trace, rules, told)
     attribution = attribute_ops(trace, spans)
     ranks = find_ranks(trace)
     inference = None
     if infer and trace.ops.height and not (spans.phase >= 0).any():
-        inference = infer_phases(trace, ranks, attribution.launch)
+        lanes = None if infer is True else infer
+        inference = infer_phases(trace, ranks, attribution.launch, lanes)
         if inference.ranges is not None:
             trace, spans = with_inferred_ranges(trace, spans, inference.ranges)
             attribution = attribute_ops(trace, spans)
@@ -100,7 +114,7 @@ def settle_phases(trace: Trace, rules: Rules, *, infer: bool = True) -> PhasedTr
     collected = (start != 0) | (end != 0)
     ops = Intervals(ranks.lane_of_op, *_without_zeros(start, end, collected))
     sources = CycleSources(trace, spans, attribution, ranks, ops, collected, part)
-    cycles = find_cycles(sources)
+    cycles = find_cycles(sources, stretched)
     cycle = np.where(collected, cycles.at(ops), -1)
     labels = (*spans.phases, OTHER, UNATTRIBUTED)
     label = np.where(part >= 0, part, np.append(spans.phase, -1)[attribution.span])

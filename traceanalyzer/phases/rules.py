@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from traceanalyzer.errors import InputError
+from traceanalyzer.importers.endless import refuse_endless
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -41,6 +42,9 @@ NUMBERS: Final = ("cycle", "batch", "context_requests", "generation_requests", "
 
 _PLACE: Final = {phase: place for place, phase in enumerate((*PHASES, *LEFTOVERS))}
 _NAMED_GROUP: Final = re.compile(r"\(\?P?<(\w+)>")
+_MANY_NAMES: Final = 10_000
+_MOST_DOTS: Final = 1_000
+_MOST_RULES: Final = 5_000
 _FUSED: Final = re.compile(r"fused\(([^()]*)\)")
 _RULE_TYPES: Final = {
     "name": str,
@@ -85,6 +89,11 @@ def phase_order(phase: str) -> tuple[int, ...]:
     return tuple(_PLACE[member] for member in members)
 
 
+def rolls_up(phase: str, rollup: str) -> bool:
+    """Whether a phase, or all that a fused one holds, belongs to one of `ROLLUPS`."""
+    return phase not in LEFTOVERS and set(parse_phase(phase)) <= set(ROLLUPS[rollup])
+
+
 def has_target_forward(phase: str) -> bool:
     """Whether a phase holds a forward of the target over decoded or drafted tokens."""
     return not TARGET_FORWARD.isdisjoint(parse_phase(phase))
@@ -124,7 +133,9 @@ class Rule:
     @property
     def numbers(self) -> tuple[str, ...]:
         """The `NUMBERS` that the name carries, as named groups."""
-        return tuple(group for group in _NAMED_GROUP.findall(self.name) if group in NUMBERS)
+        if _NAMED_GROUP.search(self.name) is None:
+            return ()
+        return tuple(group for group in _groups(self.name) if group in NUMBERS)
 
     def matches(self) -> pl.Expr:
         """Whether the rule takes a row of `domain_text` and `name_text`; null for a null name."""
@@ -159,6 +170,7 @@ class Rules:
             InputError: The file cannot be read, or one of its rules cannot be used.
         """
         where = fspath(path)
+        refuse_endless(where)
         try:
             text = Path(path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
@@ -185,13 +197,38 @@ class Rules:
             `phase` (String or null), `role` (one of `ROLES` or null), `flags` (list of String,
             empty when none matches), and a nullable Int64 column for each of `NUMBERS`.
         """
-        first = [pl.when(rule.matches()).then(place) for place, rule in enumerate(self.rules)]
-        found = names.with_columns(rule=pl.coalesce(first).cast(pl.Int32))
+        found = names.with_columns(rule=self._first_match(names))
         meant = found.join(self._meanings(), on="rule", how="left", maintain_order="left")
         return pl.concat(
             [meant.with_columns(pl.col("flags").fill_null([])), self._numbers(found)],
             how="horizontal",
         )
+
+    def _first_match(self, names: pl.DataFrame) -> pl.Series:
+        """Place of the first rule that takes each row, null where none does."""
+        first = pl.coalesce(
+            pl.when(rule.matches()).then(place) for place, rule in enumerate(self.rules)
+        ).cast(pl.Int32)
+        if names.height <= _MANY_NAMES:
+            return names.select(rule=first).to_series()
+        possible = self._possible(names)
+        found = pl.repeat(None, names.height, dtype=pl.Int32, eager=True)
+        return found.scatter(possible.arg_true(), names.filter(possible).select(first).to_series())
+
+    def _possible(self, names: pl.DataFrame) -> pl.Series:
+        """Which rows any rule may take: by one pattern a domain, far faster than rule by rule."""
+        together: dict[str | None, list[str]] = {}
+        for rule in self.rules:
+            pattern = _without_group_names(rule.name)
+            if pattern is None:
+                return pl.repeat(True, names.height, eager=True)
+            together.setdefault(rule.domain, []).append(f"(?:{pattern})")
+        merged = [Rule("|".join(patterns), "none", None, it) for it, patterns in together.items()]
+        try:
+            matched = pl.any_horizontal(rule.matches().fill_null(False) for rule in merged)
+            return names.select(matched).to_series()
+        except pl.exceptions.ComputeError:  # too large in one
+            return pl.repeat(True, names.height, eager=True)
 
     def _meanings(self) -> pl.DataFrame:
         columns = {
@@ -226,6 +263,17 @@ def _whole(pattern: str) -> str:
     return rf"\A(?i:{pattern})\z"
 
 
+def _without_group_names(pattern: str) -> str | None:
+    """The same pattern without names, which may stand only once in a larger one.
+
+    None where what looks like a named group is none to the engine, as in `[(?<a>]`.
+    """
+    looks_named = _NAMED_GROUP.findall(pattern)
+    if looks_named and looks_named != [name for name in _groups(pattern) if not name.isdigit()]:
+        return None
+    return _NAMED_GROUP.sub("(?:", pattern)
+
+
 def _groups(pattern: str) -> list[str]:
     """The names of a pattern's groups; those without a name have their number.
 
@@ -236,6 +284,13 @@ def _groups(pattern: str) -> list[str]:
 
 
 def _document(text: str, where: str) -> dict[str, Any]:
+    # What a dotted key costs the parser grows with the square of its parts.
+    if any(line.count(".") > _MOST_DOTS for line in text.splitlines()):
+        raise InputError(
+            f"the rule file has a line of over {_MOST_DOTS:,} dots",
+            where=where,
+            next_step="Write a rule for each part of so long a pattern.",
+        )
     try:
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # a number of 5,000 digits is a ValueError, too
@@ -266,6 +321,12 @@ def _rules(
             "the rule file holds no list of rules",
             where=where,
             next_step="Begin each rule with [[rule]], in two pairs of brackets.",
+        )
+    if len(tables) > _MOST_RULES:  # each one is tried on each name
+        raise InputError(
+            f"the rule file holds {len(tables):,} rules, more than {_MOST_RULES:,}",
+            where=where,
+            next_step="Join names that mean the same in one rule: name = 'one|another'.",
         )
     return tuple(
         _rule(table, f"{where}, rule {number}", check_patterns=check_patterns)

@@ -1,7 +1,8 @@
 """Spans: a trace's host ranges with what they mean for speculative decoding.
 
 A range means a phase, an engine's cycle, or nothing by the phase rules; flags such as warm-up
-come from the rules too, and hold for everything a flagged range contains.
+come from the rules too, or from the batch mark of the range's cycle, and hold for everything a
+flagged range contains.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ import polars as pl
 
 from nvtx_hooks import vocabulary
 from traceanalyzer.intervals import Containers, Intervals
+from traceanalyzer.phases.marks import read_marks
 from traceanalyzer.phases.rules import FLAGS, has_target_forward, parse_phase, phase_order
+from traceanalyzer.phases.speakers import speakers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,6 +25,13 @@ if TYPE_CHECKING:
     from traceanalyzer.phases.rules import Rules
     from traceanalyzer.trace import Trace
 
+_TOLD_FLAGS: Final = {
+    vocabulary.Flags.WARM_UP: "warm-up",
+    vocabulary.Flags.CAPTURE: "capture",
+    vocabulary.Flags.DUMMY: "dummy",
+    vocabulary.Flags.IDLE: "idle",
+}
+"""What a batch mark's flags are called here."""
 _INSIDE_A_CYCLE: Final = frozenset({"draft", "verify", "draft_extend"})
 
 
@@ -64,8 +74,14 @@ class Spans:
         return (self.flags & bits) != 0
 
 
-def classify_ranges(trace: Trace, rules: Rules) -> Spans:
-    """Apply phase rules to every range of a trace."""
+def classify_ranges(trace: Trace, rules: Rules, told: pl.DataFrame | None = None) -> Spans:
+    """Apply phase rules to every range of a trace.
+
+    Args:
+        trace: The tables.
+        rules: What names of ranges mean.
+        told: See `told_flags`, where it is of more processes than the trace's; None for its own.
+    """
     meaning = _meaning_of_names(trace, rules)
     phases = tuple(sorted(meaning["phase"].drop_nulls().unique(), key=phase_order))
     codes = {phase: code for code, phase in enumerate(phases)}
@@ -92,14 +108,19 @@ def classify_ranges(trace: Trace, rules: Rules) -> Spans:
         same_thread=ranges["end_thread"].is_null().to_numpy(),
     )
     settled = _without_contradicted_inferences(_with_decode_loops_as_cycles(spans))
-    return _with_inherited_flags(settled)
+    flags = told_flags(trace) if told is None else told
+    return _with_inherited_flags(_with_told_flags(trace, settled, flags))
 
 
 def _meaning_of_names(trace: Trace, rules: Rules) -> pl.DataFrame:
-    """One row a distinct (domain, name) of ranges: phase, role, flag_bits, batch, cycle."""
-    distinct = trace.ranges.select("domain", "name").unique(maintain_order=True)
+    """One row a distinct (domain, name) that a rule takes: phase, role, flag_bits, batch, cycle."""
+    domain = pl.col("domain").fill_null(-1).cast(pl.Int64) + 1
+    pair = domain * trace.names.height + pl.col("name")  # one number sorts out millions faster
+    distinct = trace.ranges.select("domain", "name").filter(pair.is_first_distinct())
     texts = distinct.select(domain_text=trace.text("domain"), name_text=trace.text("name"))
     meaning = rules.classify(texts)
+    known = meaning["role"].is_not_null()
+    distinct, meaning = distinct.filter(known), meaning.filter(known)
     held = [
         pl.col("flags").list.contains(flag).cast(pl.Int64) * (1 << bit)
         for bit, flag in enumerate(FLAGS)
@@ -161,6 +182,45 @@ def _without_contradicted_inferences(spans: Spans) -> Spans:
         if not members[spans.phase[row]] <= members[spans.phase[outer]]:
             phase[row] = -1
     return replace(spans, phase=phase)
+
+
+def told_flags(trace: Trace) -> pl.DataFrame:
+    """Flags that batch marks tell of cycles, on every rank that a mark speaks for.
+
+    A data-parallel rank that runs padding along says so in its mark alone.
+
+    Returns:
+        One row a process and cycle that is flagged: process, cycle, bits (over `FLAGS`).
+    """
+    names = sum(map(int, _TOLD_FLAGS))
+    told = read_marks(trace, vocabulary.BATCH).filter(pl.col("flags") & names != 0)
+    flags = pl.col("flags")
+    bits = pl.sum_horizontal(
+        pl.when(flags & int(flag) != 0).then(1 << FLAGS.index(name)).otherwise(0)
+        for flag, name in _TOLD_FLAGS.items()
+    )
+    flagged = told.select("process", "cycle", bits=bits.cast(pl.Int64)).unique(
+        ["process", "cycle"], keep="first", maintain_order=True
+    )
+    heard = speakers(trace, (vocabulary.BATCH,)).join(
+        flagged, left_on="speaker", right_on="process", maintain_order="left_right"
+    )
+    return heard.select("process", "cycle", "bits").unique(
+        ["process", "cycle"], keep="first", maintain_order=True
+    )
+
+
+def _with_told_flags(trace: Trace, spans: Spans, told: pl.DataFrame) -> Spans:
+    if not told.height:
+        return spans
+    ranges = pl.DataFrame(
+        {
+            "process": trace.threads["process"].gather(trace.ranges["thread"]),
+            "cycle": spans.number,
+        }
+    )
+    found = ranges.join(told, on=["process", "cycle"], how="left", maintain_order="left")
+    return replace(spans, flags=spans.flags | found["bits"].fill_null(0).to_numpy())
 
 
 def _with_inherited_flags(spans: Spans) -> Spans:

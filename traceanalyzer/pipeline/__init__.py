@@ -6,32 +6,30 @@ says what is wrong with the recording, and judges.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
 
-import traceanalyzer
-from traceanalyzer.analyses.acceptance import acceptance_of
-from traceanalyzer.analyses.trust import check_alignment, check_capture, check_inference
-from traceanalyzer.assembly.carried import carried_places, check_carried
-from traceanalyzer.assembly.ranks import capture_of
-from traceanalyzer.diagnosis.case import Case
-from traceanalyzer.diagnosis.registry import diagnose, trust_checks
 from traceanalyzer.phases.carried_layers import source_of
 from traceanalyzer.phases.rules import Rules
+from traceanalyzer.pipeline.agreeing import known_before
 from traceanalyzer.pipeline.carrying import places_source
-from traceanalyzer.pipeline.gpu import on_gpu
-from traceanalyzer.pipeline.host import on_host
+from traceanalyzer.pipeline.measuring import Choices, measure
+from traceanalyzer.pipeline.whole import Answer, answered
 from traceanalyzer.progress import Progress, silent
-from traceanalyzer.report import Clock, Report, Tool
-from traceanalyzer.verdict.judgement import judged
+from traceanalyzer.trace import divided
 from traceanalyzer.verdict.known import Known
-from traceanalyzer.verdict.two_pass import with_own_shares
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
-    from traceanalyzer.pipeline.found import Found
+    from traceanalyzer.pipeline.agreeing import Agreed
+    from traceanalyzer.pipeline.measured import Measured
+    from traceanalyzer.report import Report
     from traceanalyzer.trace import Trace
+
+_DIVIDES_FROM: Final = 1 << 19
+"""Ops from which on it costs less to measure process by process than all at once."""
 
 __all__ = ["AnalysisOptions", "analyze"]
 
@@ -61,6 +59,20 @@ class AnalysisOptions:
         """
         return Rules.shipped() if self.phases_file is None else Rules.from_file(self.phases_file)
 
+    def choices(self) -> Choices:
+        """What holds for every part of a capture.
+
+        Raises:
+            InputError: The rule file is wrong, or `layers_from` tells no draft steps or layers.
+        """
+        rules = self.rules()
+        return Choices(rules, self.infer, places_source(self.layers_from, rules))
+
+    def answer(self, choices: Choices) -> Answer:
+        """What a report needs beside the measurements."""
+        source = None if choices.known is None else source_of(choices.known)
+        return Answer(self.known, self.infer, source)
+
 
 def analyze(
     trace: Trace, options: AnalysisOptions | None = None, *, progress: Progress = silent
@@ -79,44 +91,17 @@ def analyze(
         InputError: The rule file is wrong, or `layers_from` tells no draft steps or layers.
     """
     options = options or AnalysisOptions()
-    rules = options.rules()
-    known = places_source(options.layers_from, rules)
-    if trace.ops.height:
-        found = on_gpu(trace, rules, progress, infer=options.infer, known=known)
-    else:
-        found = on_host(trace, rules)
-    report = _report(trace, found)
-    carried = check_carried(report.carried, None if known is None else source_of(known))
-    report = replace(report, trust=[*report.trust, *carried])
-    findings = diagnose(Case.of(trace, report, found.spans, found.phased))
-    report = replace(report, findings=findings, trust=[*report.trust, *trust_checks(findings)])
-    return judged(with_own_shares(report), options.known)
+    choices = options.choices()
+    divides = choices.known is None and trace.ops.height >= _DIVIDES_FROM
+    parts = divided(trace) if divides else [trace]
+    known = known_before(trace, parts) if len(parts) > 1 else {}
+    measured = []
+    for place, part in enumerate(parts):
+        progress("measuring", place / len(parts))
+        measured.append(measure(part, choices, known.get(place)))
+    progress("measuring", 1.0)
 
+    def again(agreed: Mapping[int, Agreed]) -> dict[int, Measured]:
+        return {place: measure(parts[place], choices, own) for place, own in agreed.items()}
 
-def _report(trace: Trace, found: Found) -> Report:
-    return Report(
-        tool=Tool("traceanalyzer", traceanalyzer.__version__),
-        capture=capture_of(trace, "gpu" if trace.ops.height else "host"),
-        clock=Clock(
-            "ns", "each file's own clock; only collectives, by their ends, align two files"
-        ),
-        coverage=found.coverage,
-        ranks=found.ranks,
-        buckets=found.buckets,
-        graphs=found.graphs,
-        parts=found.parts,
-        carried=carried_places(found.phased),
-        skew=found.skew,
-        inference=found.inference,
-        acceptance=acceptance_of(trace),
-        instrumentation=found.instrumentation,
-        trust=[
-            *check_inference(found.inference),
-            *check_capture(trace, found.ranks, found.instrumentation),
-            *check_alignment(found.alignment),
-        ],
-        kernels=found.kernels,
-        cycle_phases=found.cycles.phases,
-        cycle_rows=found.cycles.rows,
-        cycle_rows_of=found.cycles.of,
-    )
+    return answered(measured, [0] * len(parts), options.answer(choices), again, known)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from traceanalyzer.renderers import graph_text, node_text, skew_text, verdict_markdown
 from traceanalyzer.renderers.figures import count, decimals_for, milliseconds, percent
+from traceanalyzer.renderers.first_words import first_words
 from traceanalyzer.renderers.markdown_tables import escaped, markdown_table
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ def render_markdown(report: Report) -> str:
         parts.append(f"**Phases are inferred, not measured**: {told}.")
     parts += verdict_markdown.headline(report)
     parts += [_bucket(bucket) for bucket in report.buckets]
+    if words := first_words(report):
+        parts.append("\n".join(f"- {escaped(line)}" for line in words))
     parts += verdict_markdown.why_and_what(report)
     parts.append(
         "## Can it be trusted?\n\n"

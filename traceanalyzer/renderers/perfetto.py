@@ -30,6 +30,7 @@ from traceanalyzer.renderers.protobuf import (
     message_column,
     number_column,
     number_field,
+    numbered_texts,
     row_by_row,
 )
 
@@ -88,11 +89,8 @@ def perfetto_file(lanes: TimelineLanes) -> bytes:
 def _texts(lanes: TimelineLanes, arguments: Sequence[str]) -> bytes:
     """The packet that numbers all texts, from 1; the others refer to it."""
     tables = ((_CATEGORIES, lanes.phases), (_NAMES, lanes.names), (_ARGUMENT_NAMES, arguments))
-    interned = b"".join(
-        bytes_field(table, number_field(_INTERNED_ID, place) + bytes_field(_INTERNED_TEXT, text))
-        for table, texts in tables
-        for place, text in enumerate(texts, 1)
-    )
+    of_entry = _INTERNED_ID, _INTERNED_TEXT
+    interned = b"".join(numbered_texts(table, of_entry, texts) for table, texts in tables)
     return _packet(bytes_field(_INTERNED, interned), number_field(_SEQUENCE_FLAGS, _STATE_CLEARED))
 
 

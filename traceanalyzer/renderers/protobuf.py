@@ -7,6 +7,7 @@ width, filled up with zero groups; every reader takes those.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -35,13 +36,21 @@ def varint(number: int) -> bytes:
 
 def number_field(field: int, number: int) -> bytes:
     """An integer, boolean or enum field; the number is >= 0."""
-    return varint(field << 3 | _VARINT) + varint(number)
+    return _number_key(field) + varint(number)
 
 
 def bytes_field(field: int, content: bytes | str) -> bytes:
     """A text or message field."""
     data = content.encode("utf-8", "replace") if isinstance(content, str) else content
-    return varint(field << 3 | _BYTES) + varint(len(data)) + data
+    return _bytes_key(field) + varint(len(data)) + data
+
+
+def _number_key(field: int) -> bytes:
+    return varint(field << 3 | _VARINT)
+
+
+def _bytes_key(field: int) -> bytes:
+    return varint(field << 3 | _BYTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +88,7 @@ def number_column(
     """
     if present is not None:
         numbers = np.where(present, numbers, 0)
-    return _field(varint(field << 3 | _VARINT), _padded(numbers), present)
+    return _field(_number_key(field), _padded(numbers), present)
 
 
 def fixed64_column(
@@ -104,7 +113,31 @@ def message_column(
     if present is not None:
         inner = Messages(inner.content, inner.kept & present[:, None])
     length = _padded(inner.kept.sum(axis=1), _LENGTH_WIDTH)
-    return row_by_row([_field(varint(field << 3 | _BYTES), length, present), inner])
+    return row_by_row([_field(_bytes_key(field), length, present), inner])
+
+
+def numbered_texts(field: int, of_entry: tuple[int, int], texts: Sequence[str]) -> bytes:
+    """Messages that number texts from 1; there may be millions.
+
+    Args:
+        field: The field that holds each message.
+        of_entry: The message's own fields, for the number and for the text.
+        texts: What is numbered.
+    """
+    data = [text.encode("utf-8", "replace") for text in texts]
+    size = np.fromiter(map(len, data), np.int64, len(data))
+    number, text = of_entry
+    inner = row_by_row(
+        [
+            number_column(number, np.arange(1, size.size + 1)),
+            _field(_bytes_key(text), _padded(size), None),
+        ]
+    )
+    outer = _field(_bytes_key(field), _padded(inner.content.shape[1] + size), None)
+    width = outer.content.shape[1] + inner.content.shape[1]
+    heads = bytes(row_by_row([outer, inner]))
+    each_head = (heads[at : at + width] for at in range(0, len(heads), width))
+    return b"".join(chain.from_iterable(zip(each_head, data, strict=True)))
 
 
 def row_by_row(parts: Sequence[Messages]) -> Messages:

@@ -92,6 +92,35 @@ def _lateness(group: GroupSkew, rank: RankSkew) -> str:
     return told
 
 
+def late_line(group: GroupSkew) -> str | None:
+    """Who waits for whom, and what of the collectives it is; None where no rank stands out."""
+    named = next((rank for rank in group.by_rank if rank.rank == group.late_rank), None)
+    told = [each for each in group.waits if each.wait_ns_per_cycle and each.transfer_ns_per_cycle]
+    if named is None or named.cost_ns_per_cycle is None or not told:
+        return None
+    most = max(told, key=lambda each: each.wait_ns_per_cycle or 0.0)
+    wait_ns, transfer_ns = most.wait_ns_per_cycle or 0.0, most.transfer_ns_per_cycle or 0.0
+    text = (
+        f"Ranks wait for rank {named.rank}: at most {_of_cycle(group, named.cost_ns_per_cycle)}. "
+        f"Of rank {most.rank}'s time in collectives of {most.phase}, {_ms(wait_ns)} is "
+        f"waiting for it and {_ms(transfer_ns)} transfer"
+    )
+    text += ": the late rank, not the link." if wait_ns > transfer_ns else "."
+    if named.idle_share is not None:
+        text += f" It is late {_why_late(named.idle_share)}."
+    return text
+
+
+def _ms(ns: float) -> str:
+    return f"{milliseconds(ns, decimals=decimals_for(ns))} ms"
+
+
+def _why_late(idle_share: float) -> str:
+    if idle_share > _MOSTLY:
+        return f"for want of launches: its GPU idles in {percent(idle_share)} of its lateness"
+    return f"as its kernels run longer: its GPU idles in {percent(idle_share)} of its lateness only"
+
+
 def _included(group: GroupSkew) -> list[str]:
     """What of the collectives has its waiting in it, and why."""
     reasons = [

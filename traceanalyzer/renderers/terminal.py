@@ -23,6 +23,7 @@ from traceanalyzer.renderers.figures import (
     percent,
     safe,
 )
+from traceanalyzer.renderers.first_words import first_words
 from traceanalyzer.renderers.palette import PHASE_COLOURS, phase_colour
 from traceanalyzer.renderers.screen import Column, bold, capture, fitted, indented, screen_width
 
@@ -63,7 +64,7 @@ def render_terminal(report: Report, *, plain: bool, kernels: bool = False) -> st
     if report.verdict is not None:
         parts += verdict_screen.headline(report.verdict)
     if report.buckets:
-        parts += [*_bucket(report.buckets[0], report), ""]
+        parts += [*_bucket(report.buckets[0], report), "", *_first_words(report)]
     else:
         parts += [_no_cycles(report), ""]
     parts += verdict_screen.by_batch(report)
@@ -85,6 +86,12 @@ def render_terminal(report: Report, *, plain: bool, kernels: bool = False) -> st
         parts += [*map(safe, waiting), ""]
     parts += _ledger(report)
     return capture(parts, plain=plain)
+
+
+def _first_words(report: Report) -> list[RenderableType]:
+    """What stands out, one paragraph each."""
+    lines = [Padding(safe(line), (0, 0, 0, 2)) for line in first_words(report)]
+    return [*lines, ""] if lines else []
 
 
 def _inferred(found: InferenceReport | None) -> list[RenderableType]:

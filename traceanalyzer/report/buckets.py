@@ -135,6 +135,25 @@ class Rollup:
 
 
 @dataclass(frozen=True, slots=True)
+class FreeDrafting:
+    """What a draft that costs nothing would buy at most, whatever is accepted.
+
+    Attributes:
+        drafting_ns: Windows of draft and draft extend.
+        speedup: Of the cycle, without them.
+        launch_wait_ns: Idle time before the target's replays whose launch came late or was on its
+            way: what a draft hides in part while it runs, and a timer around it counts to it. 0
+            where the target's kernels are recorded one by one.
+        speedup_with_launch: Of the cycle, without that too.
+    """
+
+    drafting_ns: float
+    speedup: float
+    launch_wait_ns: float
+    speedup_with_launch: float
+
+
+@dataclass(frozen=True, slots=True)
 class SlotLedger:
     """Where the verified token slots went; they add up to `verified`."""
 
@@ -182,6 +201,8 @@ class BucketReport:
     """The kept cycles of one shape, over all ranks.
 
     The mean windows of the phases and `overlap_ns_per_cycle` add up to the mean period.
+    `free_drafting` is None where nothing is drafted on the GPU, and where drafting cannot be told
+    from the target.
     """
 
     shape: BucketShape
@@ -195,6 +216,7 @@ class BucketReport:
     phases: list[BucketPhase]
     rollups: list[Rollup]
     acceptance: BucketAcceptance | None = None
+    free_drafting: FreeDrafting | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,12 @@ class GraphReport:
         period_ns: From the start of a replay to that of the next on one rank, median.
         span_p50_ns: From a replay's first op to the end of its last on the GPU, median.
         span_p99_ns: The same, 99 of 100.
+        busy_ns: Time in which any op of a replay runs, median; of one row it is the span.
+        summed_ns: The sum of its ops' times, median; above `busy_ns` where they overlap.
         launch_ns: The launch call on the host, median; None without launch rows.
         waited_share: Of the time in its launch calls, the part in which the GPU was idle until
             the replay began.
+        waited_ns: The same of a replay, mean.
         blocks: Blocks that recur in its kernels, such as layers; None where none do.
         inside: "capture-time range" where ranges tell what its nodes were captured in, "order of
             kernels" where draft steps or layers are carried over from forwards in which they do,
@@ -43,6 +46,9 @@ class GraphReport:
     waited_share: float | None
     blocks: int | None
     inside: str
+    busy_ns: int = 0
+    summed_ns: int = 0
+    waited_ns: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ from dataclasses import fields, is_dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
-from traceanalyzer.report.buckets import BucketPhase, BucketReport, Estimated
+from traceanalyzer.report.buckets import BucketPhase, BucketReport, Estimated, FreeDrafting
+from traceanalyzer.report.graphs import GraphReport
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,6 +35,10 @@ def _contradictions(found: Any) -> Iterator[str]:
         yield f"a cycle takes {found.mean_period_ns.value} ns"
     elif isinstance(found, BucketPhase) and not _has_its_blocks(found):
         yield f"the kernels of {found.phase} do not stand in its {len(found.kernel_blocks)} blocks"
+    elif isinstance(found, FreeDrafting) and not 1 <= found.speedup <= found.speedup_with_launch:
+        yield f"free drafting speeds a cycle up by {found.speedup}, {found.speedup_with_launch}"
+    elif isinstance(found, GraphReport) and found.busy_ns > min(found.span_p50_ns, found.summed_ns):
+        yield f"a graph is busy for {found.busy_ns} of {found.span_p50_ns} ns"
     if isinstance(found, (list, tuple)):
         for each in found:
             yield from _contradictions(each)

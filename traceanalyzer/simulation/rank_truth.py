@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from traceanalyzer.simulation.recording import Iteration, Op, Process
     from traceanalyzer.simulation.truth_tables import Status
 
-_PREFILL_PHASES = ("prefill", "draft_prefill", "mixed")
+_PREFILL_PHASES = ("prefill", "draft_prefill")
 
 
 def rank_truth(process: Process, ops: list[Op], iterations: Sequence[Iteration]) -> RankTruth:

@@ -27,7 +27,7 @@ Method = Literal[
 
 OTHER: Final = "other"
 UNATTRIBUTED: Final = "unattributed"
-TARGET_FORWARDS: Final = ("verify", "decode")
+TARGET_FORWARDS: Final = ("verify", "decode", "mixed")
 """Phases whose first kernel or graph row opens a cycle, as does that of a fused phase of one."""
 
 HTOD, DTOH, DTOD = 1, 2, 8
@@ -212,7 +212,7 @@ class Iteration:
     """What the scheduler's iteration `number` did, the same on every rank.
 
     Attributes:
-        kind: `verify`, or `decode` when nothing was drafted.
+        kind: `verify`, `decode` when nothing was drafted, `mixed` with prompt tokens beside either.
         draft_tokens: k, drafts per request; 0 in a decode iteration.
         verified_tokens: n, tokens the target runs per request.
         accepted_drafts: Accepted drafts of each request, bonus token excluded.
@@ -223,7 +223,7 @@ class Iteration:
     """
 
     number: int
-    kind: Literal["verify", "decode"]
+    kind: Literal["verify", "decode", "mixed"]
     batch_size: int
     draft_tokens: int
     verified_tokens: int

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.report import Check
 from traceanalyzer.speculation.acceptance import AcceptanceCounts
+from traceanalyzer.speculation.confidence import Estimate
 from traceanalyzer.speculation.consistency import explain_low, three_way, troubles_of
 from traceanalyzer.speculation.conventions import impossible
 from traceanalyzer.verdict.buckets import longest_run
@@ -35,8 +37,9 @@ class CheckedAgreement:
 def check_agreement(report: Report, places: Sequence[int], known: Known) -> CheckedAgreement:
     """Compare what an engine's counters say, what was committed, and what throughput implies.
 
-    Plain steps are left out: counters of verifies do not hold them. Throughput belongs to all
-    buckets together, so it is compared only when one of known batch holds most of the time.
+    Plain steps are left out: counters of verifies do not hold them, but those of verifies that
+    carried prompt tokens along. Throughput belongs to all buckets together, so it is compared only
+    when one of known batch holds most of the time.
 
     Args:
         report: Holds the marks' acceptance by bucket.
@@ -44,16 +47,15 @@ def check_agreement(report: Report, places: Sequence[int], known: Known) -> Chec
         known: Readings, and tokens per second without tracing.
     """
     main = report.buckets[places[0]]
-    told = (report.buckets[place].acceptance for place in places)
-    marked = [each for each in told if each is not None]
+    marked = [each for bucket in report.buckets if (each := bucket.acceptance) and _drafted(each)]
     reading = known.readings[0] if known.readings else None
     found = three_way(
         reading.accept_len if reading else None,
         _counted(marked),
-        known.tokens_per_s if _speaks_for_all(main) else None,
+        known.tokens_per_s if speaks_for_all(main) else None,
         main.mean_period_ns.value / NS_PER_MS,
         batch=main.shape.batch or 1,
-        draft_tokens=longest_run(main) or (reading.draft_tokens if reading else None),
+        draft_tokens=_longest_run(report, places) or (reading.draft_tokens if reading else None),
     )
     texts = _troubles(found, reading, marked)
     if texts:
@@ -67,13 +69,25 @@ def check_agreement(report: Report, places: Sequence[int], known: Known) -> Chec
     return CheckedAgreement(found.rows, [Check("acceptance", "ok", text)])
 
 
+def _drafted(found: BucketAcceptance) -> bool:
+    """Whether there were drafts to accept."""
+    return any(k for k, _, _ in found.counts)
+
+
+def _longest_run(report: Report, places: Sequence[int]) -> int | None:
+    """The largest k of any bucket: a server may draft several lengths in turn."""
+    runs = [longest_run(report.buckets[place]) for place in places]
+    return max((run for run in runs if run), default=None)
+
+
 def _counted(marked: Sequence[BucketAcceptance]) -> float | None:
     """Committed tokens over live request-cycles of all speculating buckets."""
     cycles = sum(each.request_cycles for each in marked)
     return sum(each.committed_tokens for each in marked) / cycles if cycles else None
 
 
-def _speaks_for_all(main: BucketReport) -> bool:
+def speaks_for_all(main: BucketReport) -> bool:
+    """Whether what is measured of all requests together may be compared with this bucket."""
     return main.shape.batch is not None and main.time_share >= _MOST_OF_THE_TIME
 
 
@@ -93,10 +107,24 @@ def _troubles(
 
 def _within_doubt(rows: Sequence[CountedLength], marked: Sequence[BucketAcceptance]) -> bool:
     """Whether every count lies in the interval of what the marks counted."""
-    if len(marked) != 1:
-        return False
-    exact = plain(marked[0].accept_len)
-    return all(exact.low <= row.accept_len <= exact.high for row in rows)
+    found = _pooled(marked)
+    return found is not None and all(found.low <= row.accept_len <= found.high for row in rows)
+
+
+def _pooled(marked: Sequence[BucketAcceptance]) -> Estimate | None:
+    """Of all request-cycles; a bucket that tells no interval is doubted by all of its share."""
+    cycles = sum(each.request_cycles for each in marked)
+    value = _counted(marked)
+    if value is None:
+        return None
+    below, above = [], []
+    for each in marked:
+        weight, own = each.request_cycles / cycles, each.accept_len
+        unknown = own.low is None or own.high is None
+        exact = Estimate(own.value, 0.0, 2 * own.value) if unknown else plain(own)
+        below.append(weight * (exact.value - exact.low))
+        above.append(weight * (exact.high - exact.value))
+    return Estimate(value, value - math.hypot(*below), value + math.hypot(*above))
 
 
 def explanations(report: Report, known: Known) -> list[str]:

@@ -39,10 +39,12 @@ class Baseline:
     """Plain decode steps by batch; the batch of a step is None where it is not known.
 
     Several steps of one batch are those of different paths (graph replay, eager launch), the one
-    with most time first.
+    with most time first. `mixed` holds steps that carry prompt tokens too, by batch and prompt
+    tokens.
     """
 
     steps: Mapping[int | None, Sequence[Step]] = field(default_factory=dict)
+    mixed: Mapping[tuple[int, int], Step] = field(default_factory=dict)
 
     def at(self, shape: BucketShape, *, only_shape: bool) -> Step | None:
         """The step to compare a bucket with, None when there is none.
@@ -66,7 +68,13 @@ class Baseline:
 
     def with_steps_of(self, other: Baseline) -> Baseline:
         """Both together; where both know a batch the other's steps hold."""
-        return Baseline({**self.steps, **other.steps})
+        return Baseline({**self.steps, **other.steps}, {**self.mixed, **other.mixed})
+
+    def with_prompt(self, shape: BucketShape) -> Step | None:
+        """The plain step that carries as many prompt tokens beside as many requests."""
+        if shape.batch is None or not shape.prompt_tokens:
+            return None
+        return self.mixed.get((shape.batch, shape.prompt_tokens))
 
 
 def _on_the_same_path(steps: Sequence[Step], shape: BucketShape) -> Step:
@@ -105,11 +113,15 @@ def measured_baseline(report: Report) -> Baseline:
             next_step="Record the same load with speculation switched off.",
         )
     steps: dict[int | None, list[Step]] = {}
+    mixed: dict[tuple[int, int], Step] = {}
     for bucket in report.buckets:  # most time first
-        if bucket.shape.kind == "decode":
-            source = f"{bucket.cycles:,} decode cycles of {path}"
-            step = Step(bucket.mean_period_ns, source, bucket, report)
-            steps.setdefault(bucket.shape.batch, []).append(step)
+        shape = bucket.shape
+        source = f"{bucket.cycles:,} {shape.kind} cycles of {path}"
+        step = Step(bucket.mean_period_ns, source, bucket, report)
+        if shape.kind == "decode":
+            steps.setdefault(shape.batch, []).append(step)
+        elif shape.kind == "mixed" and shape.batch and shape.prompt_tokens:
+            mixed.setdefault((shape.batch, shape.prompt_tokens), step)
     if not steps:
         raise InputError(
             "this capture holds no complete decode cycle, so it gives no baseline",
@@ -117,7 +129,7 @@ def measured_baseline(report: Report) -> Baseline:
             next_step="Name its decode ranges with --phases, record longer, or give the step's "
             "time with --baseline-ms.",
         )
-    return Baseline(steps)
+    return Baseline(steps, mixed)
 
 
 def told_baseline(texts: Sequence[str]) -> Baseline:

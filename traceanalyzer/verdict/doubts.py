@@ -9,11 +9,12 @@ from traceanalyzer.verdict.buckets import longest_run
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from traceanalyzer.report import BucketReport, BucketVerdict, Report
+    from traceanalyzer.report import BucketReport, BucketVerdict, MixedLoad, Report
     from traceanalyzer.verdict.baseline import Step
     from traceanalyzer.verdict.known import Known
 
 _ANOTHER_BATCH: Final = 0.25
+_MOST_NAMED: Final = 3
 
 
 def missing(report: Report, verdicts: Sequence[BucketVerdict], known: Known) -> list[str]:
@@ -27,6 +28,40 @@ def missing(report: Report, verdicts: Sequence[BucketVerdict], known: Known) -> 
     if any(report.buckets[each.bucket].mean_period_ns.low is None for each in verdicts):
         texts.append("intervals: a single cycle tells none; record more")
     return texts
+
+
+def missing_verifies(report: Report) -> list[str]:
+    """Why a server that drafts cannot be judged: each cycle carried prompt tokens too."""
+    drafting = [bucket for bucket in report.buckets if bucket.shape.draft_tokens]
+    if not drafting:
+        return []
+    kinds = list(dict.fromkeys(_cycles_named(bucket) for bucket in drafting))[:_MOST_NAMED]
+    return [
+        f"cycles that verify and nothing else: drafts were judged in {', '.join(kinds)} only; "
+        "record longer, or at fewer requests that come"
+    ]
+
+
+def missing_of_all(
+    report: Report, verdicts: Sequence[BucketVerdict], mixed: MixedLoad | None
+) -> list[str]:
+    """What keeps all cycles together from being compared, where each that verifies could be."""
+    if mixed is None or mixed.speedup is not None or any(each.speedup is None for each in verdicts):
+        return []
+    judged = {each.bucket for each in verdicts}
+    others = [bucket for place, bucket in enumerate(report.buckets) if place not in judged]
+    kinds = list(dict.fromkeys(_cycles_named(bucket) for bucket in others))
+    named = ", ".join([*kinds[:_MOST_NAMED], *["others"][: len(kinds) > _MOST_NAMED]])
+    return [
+        f"a baseline for {1 - mixed.matched_share:.0%} of the cycle time ({named}): "
+        "record the server with speculation off (--baseline TRACE) under the same load, for long "
+        "enough that it holds such steps too"
+    ]
+
+
+def _cycles_named(bucket: BucketReport) -> str:
+    prompt = bucket.shape.prompt_tokens
+    return f"{bucket.shape.kind} cycles" + (f" with {prompt:,} prompt tokens" if prompt else "")
 
 
 def _missing_acceptance(known: Known) -> str:

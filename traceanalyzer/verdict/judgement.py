@@ -9,26 +9,31 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from traceanalyzer.phases.rules import ROLLUPS
 from traceanalyzer.report import Agreement, Check, Estimated, Reading, Verdict
 from traceanalyzer.speculation.advice import advise, next_measurement
 from traceanalyzer.speculation.speedup import whole_service_speedup
-from traceanalyzer.verdict.agreement import check_agreement, explanations
+from traceanalyzer.verdict.agreement import check_agreement, explanations, speaks_for_all
 from traceanalyzer.verdict.baseline import speculates
 from traceanalyzer.verdict.buckets import Accepted, bucket_verdict
-from traceanalyzer.verdict.doubts import caveats, missing
+from traceanalyzer.verdict.doubts import caveats, missing, missing_of_all, missing_verifies
 from traceanalyzer.verdict.mixed_load import mixed_load, outcome_over_all
 from traceanalyzer.verdict.obstacles import Pair, obstacles
 from traceanalyzer.verdict.situations import as_report_action, situation_of
+from traceanalyzer.verdict.traced_speed import tracing_check
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from traceanalyzer.report import BucketVerdict, Report
+    from traceanalyzer.report import BucketReport, BucketVerdict, Report
     from traceanalyzer.speculation.acceptance import AcceptanceReading
     from traceanalyzer.verdict.baseline import Baseline, Step
     from traceanalyzer.verdict.known import Known
 
 FAILED: Final = "failed"
+_ABOUT_TIMES: Final = ("instrumentation", "node recording", "profiler overhead", "recorder")
+"""Checks that say that the times of a capture are not those of the server."""
+
 _CHEAPEST_VERIFY: Final = 0.7  # of a plain step: below it one of the two is not what it is called
 
 
@@ -45,7 +50,8 @@ def judged(report: Report, known: Known) -> Report:
         if speculates(bucket) and bucket.mean_period_ns.value > 0
     ]
     if not places:
-        return report
+        lacking = missing_verifies(report)
+        return replace(report, verdict=Verdict("unknown", missing=lacking)) if lacking else report
     steps = _steps(report, places, known.baseline)
     verdicts = [
         bucket_verdict(
@@ -57,15 +63,16 @@ def judged(report: Report, known: Known) -> Report:
     checks = [
         *report.trust,
         *agreement.checks,
+        *_tracing_checks(report, verdicts, known),
         *_baseline_checks(report, steps.values()),
-        *_impossible_steps(verdicts),
+        *_impossible_steps(report, verdicts, steps),
     ]
     failed = [check.text for check in checks if check.status == FAILED]
     mixed = mixed_load(report, verdicts, known.baseline)
     verdict = Verdict(
         outcome="withheld" if failed else outcome_over_all(verdicts, mixed),
         withheld_because=failed,
-        missing=missing(report, verdicts, known),
+        missing=[*missing(report, verdicts, known), *missing_of_all(report, verdicts, mixed)],
         buckets=verdicts,
         mixed=mixed,
         readings=[_as_reading(reading) for reading in known.readings],
@@ -113,6 +120,14 @@ def _accepted(report: Report, places: Sequence[int], place: int, known: Known) -
     return Accepted(Estimated(reading.accept_len), reading.source, live, counted=False)
 
 
+def _tracing_checks(report: Report, verdicts: Sequence[BucketVerdict], known: Known) -> list[Check]:
+    """What recording cost, where one bucket speaks for all that was served."""
+    main = verdicts[0]
+    if known.tokens_per_s is None or not speaks_for_all(report.buckets[main.bucket]):
+        return []
+    return tracing_check(main, known.tokens_per_s)
+
+
 def _baseline_checks(report: Report, steps: Iterable[Step]) -> list[Check]:
     """Whatever stands against comparing this capture with the baseline's."""
     baselines = {id(step.report): step.report for step in steps if step.report is not None}
@@ -124,24 +139,55 @@ def _baseline_checks(report: Report, steps: Iterable[Step]) -> list[Check]:
         if not each.text.startswith("this capture:")
     ]
     return [
-        Check("baseline", FAILED if each.blocks else "warning", each.text, each.next_step)
-        for each in found
+        *(
+            Check("baseline", FAILED if each.blocks else "warning", each.text, each.next_step)
+            for each in found
+        ),
+        *(
+            Check("baseline", "warning", f"the baseline: {check.text}", check.next_step)
+            for baseline in baselines.values()
+            for check in baseline.trust
+            if check.check in _ABOUT_TIMES and check.status == "warning"
+        ),
     ]
 
 
-def _impossible_steps(verdicts: Sequence[BucketVerdict]) -> list[Check]:
+def _impossible_steps(
+    report: Report, verdicts: Sequence[BucketVerdict], steps: Mapping[int, Step]
+) -> list[Check]:
     """A forward over several tokens cannot cost much less than one over a single token."""
-    wrong = [
-        each
+    factors = [
+        factor
         for each in verdicts
-        if each.target_to_decode is not None and each.target_to_decode < _CHEAPEST_VERIFY
+        if (factor := _work_ratio(report.buckets[each.bucket], each, steps.get(each.bucket)))
+        and factor < _CHEAPEST_VERIFY
     ]
-    if not wrong:
+    if not factors:
         return []
-    factor = min(each.target_to_decode or 0.0 for each in wrong)
-    text = f"verify costs {factor:.2g} plain steps, though it carries more tokens than one"
+    text = f"verify costs {min(factors):.2g} plain steps, though it carries more tokens than one"
     step = "Is the baseline's time in milliseconds, and of the same model and GPUs?"
     return [Check("baseline", FAILED, text, step)]
+
+
+def _work_ratio(bucket: BucketReport, found: BucketVerdict, step: Step | None) -> float | None:
+    """GPU work of verify over that of a plain step; windows where a step is but a number.
+
+    A plain step waits for its host alone, where a speculating server's host waits lie in other
+    phases too: windows of the two say little of the forwards.
+    """
+    if step is None or step.bucket is None:
+        return found.target_to_decode
+    before, after = (_target_busy_ns(each) for each in (step.bucket, bucket))
+    return after / before if before and after else None
+
+
+def _target_busy_ns(bucket: BucketReport) -> float:
+    members = {*ROLLUPS["target"], "decode"}
+    return sum(
+        phase.window_ns.value - phase.gap_ns_per_cycle
+        for phase in bucket.phases
+        if phase.phase in members
+    )
 
 
 def _advised(report: Report, verdict: Verdict, known: Known) -> Verdict:

@@ -37,23 +37,38 @@ def mixed_load(
     if found.speedup is None:
         return MixedLoad(None, found.matched_share)
     half = _half_widths(report, loads, verdicts, found.speedup)
-    if half is None:
-        return MixedLoad(Estimated(found.speedup), found.matched_share)
     speedup = Estimated(found.speedup, found.speedup - half[0], found.speedup + half[1])
     return MixedLoad(speedup, found.matched_share)
 
 
 def _load(bucket: BucketReport, baseline: Baseline) -> BucketLoad:
     """Tokens and time of a bucket, those of every rank: groups of one size weigh the same."""
-    step = baseline.at(bucket.shape, only_shape=False)
     requests, committed = _per_cycle(bucket)
-    matched = step is not None and requests
     return BucketLoad(
         committed * bucket.cycles,
         bucket.mean_period_ns.value / NS_PER_MS * bucket.cycles,
         requests or 1,
-        step.period_ns.value / NS_PER_MS if step and matched else None,
+        _plain_step_ms(bucket, baseline, requests, committed) if requests else None,
     )
+
+
+def _plain_step_ms(
+    bucket: BucketReport, baseline: Baseline, requests: float, committed: float
+) -> float | None:
+    """A plain step for each token of a request; None where none was measured.
+
+    Where prompt tokens are carried along, one of those steps carries them on a plain server too:
+    a step without them says too little, one with them in every step too much.
+    """
+    shape = bucket.shape
+    step = baseline.at(shape, only_shape=False)
+    if not shape.prompt_tokens:
+        return step.period_ns.value / NS_PER_MS if step else None
+    first, each = baseline.with_prompt(shape), committed / requests
+    if first is None or (step is None and each > 1):
+        return None
+    rest_ns = (each - 1) * step.period_ns.value if step else 0.0
+    return (first.period_ns.value + rest_ns) / each / NS_PER_MS
 
 
 def _per_cycle(bucket: BucketReport) -> tuple[float, float]:
@@ -71,22 +86,31 @@ def _half_widths(
     loads: Sequence[BucketLoad],
     verdicts: Sequence[BucketVerdict],
     speedup: float,
-) -> tuple[float, float] | None:
+) -> tuple[float, float]:
     """Below and above: the buckets' own doubts, weighted by their share of the matched time."""
     known = {each.bucket: each.speedup for each in verdicts if each.speedup is not None}
     wall_ms = math.fsum(load.wall_ms for load in loads if load.baseline_ms is not None)
     below, above = [], []
     for place, load in enumerate(loads):
-        found = known.get(place)
-        if load.baseline_ms is None or found is None:
-            continue  # a plain step commits a fixed number of tokens, and its time is sure enough
-        if found.low is None or found.high is None:
-            return None
-        weight = load.wall_ms / wall_ms
-        exact = plain(found)
-        below.append(weight * (exact.value - exact.low))
-        above.append(weight * (exact.high - exact.value))
+        if load.baseline_wall_ms is None:
+            continue
+        weight, own = load.wall_ms / wall_ms, load.baseline_wall_ms / load.wall_ms
+        down, up = _doubt(report.buckets[place], known.get(place), own)
+        below.append(weight * down)
+        above.append(weight * up)
     return min(math.hypot(*below), speedup), math.hypot(*above)
+
+
+def _doubt(bucket: BucketReport, speedup: Estimated | None, value: float) -> tuple[float, float]:
+    """How far a bucket's speed-up may lie below and above: by all of it, where nothing tells."""
+    accepted = bucket.acceptance.accept_len if bucket.acceptance else None
+    found = speedup or accepted
+    if found is None:
+        return 0.0, 0.0  # a plain step commits a fixed number of tokens; its time is sure enough
+    if any(each.low is None for each in (bucket.mean_period_ns, accepted) if each is not None):
+        return value, value
+    exact = plain(found)
+    return value * (1 - exact.low / exact.value), value * (exact.high / exact.value - 1)
 
 
 def outcome_over_all(verdicts: Sequence[BucketVerdict], mixed: MixedLoad | None) -> str:

@@ -1,4 +1,7 @@
-"""What whole-graph rows hide, what recording nodes would add, and what it costs or has cost."""
+"""What whole-graph rows hide, what recording nodes would add, and what it costs or has cost.
+
+A capture of nodes alone cannot tell what they cost: its times are not those of the server.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +18,25 @@ ASSUMED_NODE_US: Final = (0.5, 3.0)
 """What recording may cost a node, microseconds: assumed, until two passes tell. Nsight Systems'
 guide gives no figure, only that it may cause significant overhead."""
 
+_MOST_ASSUMED_SHARE: Final = 0.03
+"""Of a cycle: above it what nodes may have cost is a warning."""
+
 _GRAPHS: Final = "graphs"
+_NODES: Final = "node recording"
 _HOW_TO_ADD_NODES: Final = (
     "Record totals and nodes with: traceanalyzer capture --two-pass (or nsys profile "
     "--cuda-graph-trace=node in a second run, then report --totals --shares): it adds kernel "
     "classes, idle time inside replays, and draft steps."
 )
 
+_HOW_TO_ADD_TOTALS: Final = (
+    "Take times from a second run that records graphs as wholes: traceanalyzer capture --two-pass "
+    "(or report --totals --shares); shares of kernel classes lean towards many small kernels too."
+)
+
 
 def with_trust(report: Report) -> Report:
-    """The report whose check of whole-graph rows tells what nodes cost, measured or assumed."""
+    """The report whose checks tell what recording nodes costs, or has cost: measured or assumed."""
     found = report.node_recording
     rows = [
         check
@@ -33,7 +45,28 @@ def with_trust(report: Report) -> Report:
         for check in report.trust
         if found is None or check.check != _GRAPHS
     ]
-    return replace(report, trust=[*rows, *([_measured(found)] if found else [])])
+    return replace(report, trust=[*rows, *([_measured(found)] if found else _assumed(report))])
+
+
+def _assumed(report: Report) -> list[Check]:
+    """What recording nodes may have added to the cycles with most time, where nothing tells."""
+    if not report.buckets or report.buckets[0].mean_period_ns.value <= 0:
+        return []
+    bucket = report.buckets[0]
+    nodes = sum(each.replayed_ops_per_cycle for phase in bucket.phases for each in phase.classes)
+    if not nodes or any(phase.whole_cycles for phase in bucket.phases):
+        return []
+    low, high = (us * nodes * 1e3 for us in ASSUMED_NODE_US)
+    period_ns = bucket.mean_period_ns.value
+    text = (
+        f"{nodes:,.0f} graph nodes a cycle are recorded one by one, which slows them: untraced the "
+        f"cycle may be {low / 1e6:.2g}-{high / 1e6:.2g} ms shorter ({low / period_ns:.0%}-"
+        f"{high / period_ns:.0%}), if {ASSUMED_NODE_US[0]:g}-{ASSUMED_NODE_US[1]:g} us a node, as "
+        "assumed"
+    )
+    if high <= _MOST_ASSUMED_SHARE * period_ns:
+        return [Check(_NODES, "ok", text)]
+    return [Check(_NODES, "warning", text, _HOW_TO_ADD_TOTALS)]
 
 
 def _whole_graphs(report: Report, text: str) -> str:
@@ -104,7 +137,7 @@ def _measured(found: NodeRecording) -> Check:
     )
     refused = [each.phase for each in found.phases if each.refused]
     if not refused and not found.not_matched:
-        return Check("node recording", "ok", text)
+        return Check(_NODES, "ok", text)
     told, steps = [], []
     if refused:
         told.append(f"no shares of {', '.join(dict.fromkeys(refused))}: disturbed too much")
@@ -115,4 +148,4 @@ def _measured(found: NodeRecording) -> Check:
     if found.not_matched:
         told.append(f"no nodes of {', '.join(found.not_matched)}")
         steps.append("Record both passes at the same load, so that both hold the same cycles.")
-    return Check("node recording", "warning", f"{text}; {'; '.join(told)}", " ".join(steps))
+    return Check(_NODES, "warning", f"{text}; {'; '.join(told)}", " ".join(steps))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traceanalyzer.kernels.short_names import short_pair
-from traceanalyzer.report import Action
+from traceanalyzer.report import OTHER_KERNELS, Action
 from traceanalyzer.speculation.situation import ClassGrowth, Situation
 from traceanalyzer.verdict.buckets import longest_run, verified_per_request
 from traceanalyzer.verdict.estimates import NS_PER_MS, as_ms, plain
@@ -78,7 +78,7 @@ def _class_growth(verdict: BucketVerdict) -> tuple[ClassGrowth, ...]:
 
 
 def _class(row: Growth) -> ClassGrowth:
-    before, after = row.decode_kernel, row.verify_kernel
+    before, after = _kernels(row)
     if before is not None and after is not None:
         before, after = short_pair(before, after)
     return ClassGrowth(
@@ -88,3 +88,15 @@ def _class(row: Growth) -> ClassGrowth:
         decode_kernel=before,
         verify_kernel=after,
     )
+
+
+def _kernels(row: Growth) -> tuple[str | None, str | None]:
+    """The kernels of a class that tell whether verify runs another one.
+
+    Where places match, those of the place that grew most; its two longest kernels may stand in
+    different places.
+    """
+    for place in row.kernels:
+        if OTHER_KERNELS not in (place.decode_kernel, place.verify_kernel):
+            return place.decode_kernel, place.verify_kernel
+    return row.decode_kernel, row.verify_kernel

@@ -15,6 +15,7 @@ from traceanalyzer.verdict.node_graphs import graphs_in_both
 from traceanalyzer.verdict.node_phases import Twice, corrected, replayed_ops
 from traceanalyzer.verdict.node_trust import with_trust
 from traceanalyzer.verdict.obstacles import Pair, obstacles
+from traceanalyzer.verdict.traced_speed import TRACING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 _NOT_ABOUT_TIMES: Final = ("graphs", "acceptance", "baseline")
 _CARRIED: Final = "layers"
-_VERDICT_CHECKS: Final = ("acceptance", "baseline")
+_VERDICT_CHECKS: Final = ("acceptance", "baseline", TRACING)
 
 
 def with_shares(totals: Report, shares: Report) -> Report:

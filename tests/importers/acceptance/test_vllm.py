@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.strategies import examples
 from traceanalyzer.errors import InputError
 from traceanalyzer.importers.acceptance.log import parse_acceptance
-from traceanalyzer.importers.acceptance.vllm_lines import metrics_lines
+from traceanalyzer.importers.acceptance.vllm_lines import MetricsLine, metrics_lines
 from traceanalyzer.speculation.acceptance import AcceptanceCounts
 
 
@@ -94,9 +94,36 @@ def test_a_line_cut_anywhere_gives_its_own_figures_or_none(
 ) -> None:
     line = _line(format_, it)
     (whole,) = metrics_lines(line)
-    assert whole is not None
+    assert isinstance(whole, MetricsLine)
     for found in metrics_lines(line[: data.draw(st.integers(0, len(line)))]):
-        assert found is None or found == whole or _drops_a_zero(whole.survival, found.survival)
+        assert (
+            isinstance(found, str)
+            or found == whole
+            or _drops_a_zero(whole.survival, found.survival)
+        )
+
+
+@pytest.mark.parametrize(
+    ("whole", "wrong", "says"),
+    [
+        ("Accepted: 120 ", "Accepted: 999 ", "more tokens accepted than drafted"),
+        ("rate: 0.900", "rate: 0.100", "do not add up to the mean acceptance length"),
+        ("Drafted: 300 tokens", "Drafted: 3", "cut or damaged"),
+    ],
+)
+def test_what_does_not_add_up_is_told_with_its_line(whole: str, wrong: str, says: str) -> None:
+    line = (
+        "SpecDecoding metrics: Mean acceptance length: 2.20, Accepted throughput: 12.00 tokens/s, "
+        "Drafted throughput: 30.00 tokens/s, Accepted: 120 tokens, Drafted: 300 tokens, "
+        "Per-position acceptance rate: 0.900, 0.200, 0.100, Avg Draft acceptance rate: 40.0%"
+    )
+    assert whole in line
+    bad = line.replace(whole, wrong)
+    reading = parse_acceptance("\n".join((line, "INFO", bad, bad)))
+    assert reading.request_cycles == parse_acceptance(line).request_cycles
+    (note,) = (note for note in reading.notes if "left out" in note and says in note)
+    assert note.startswith("2 lines ")
+    assert note.endswith("(the first is line 3)")
 
 
 def _drops_a_zero(whole: tuple[float, ...], cut: tuple[float, ...]) -> bool:

@@ -8,6 +8,7 @@ from traceanalyzer.renderers import charts, graph_text
 from traceanalyzer.renderers import cycle_words as words
 from traceanalyzer.renderers.charts.cycle import CYCLE, OVERLAP
 from traceanalyzer.renderers.figures import count, decimals_for, duration, milliseconds, percent
+from traceanalyzer.renderers.first_words import first_words
 from traceanalyzer.renderers.html.escaping import element, name
 from traceanalyzer.renderers.html.sections import Cell, in_ms, lines, table, tool_bar
 from traceanalyzer.renderers.palette import phase_colour
@@ -47,6 +48,8 @@ def cycles(report: Report) -> Sequence[Part]:
     parts: list[Part] = []
     for place in places[:_BUCKETS_SHOWN]:
         parts += _cycle_table(report, report.buckets[place])
+        if place == main:
+            parts += lines(*first_words(report, main))
     return parts
 
 

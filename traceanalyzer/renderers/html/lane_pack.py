@@ -14,7 +14,7 @@ from traceanalyzer.renderers.html.pack import Column, pack
 from traceanalyzer.renderers.palette import BLUE, phase_colour
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -31,11 +31,7 @@ def packed_lanes(lanes: TimelineLanes) -> bytes:
     Raises:
         InputError: A time or id is too large for a page to show exactly.
     """
-    names = [shown_name(text) for text in lanes.names]
-    shorts = [
-        short_name(name) if of >= 0 else _API_VERSION.sub("", name)
-        for name, of in zip(names, lanes.name_class, strict=True)
-    ]
+    names, shorts = _shown_names(lanes)
     facts = dict(_cycle_columns(lanes.cycles, lanes.origin_ns))
     header = {
         "phases": lanes.phases,
@@ -66,6 +62,18 @@ def packed_lanes(lanes: TimelineLanes) -> bytes:
         own = _span_columns(lanes, lane.first, lane.end)
         columns |= {f"{index}.{name}": column for name, column in own}
     return pack(header, columns)
+
+
+def _shown_names(lanes: TimelineLanes) -> tuple[Sequence[str], Sequence[str]]:
+    """The names, whole and short; of millions nearly all are fit to be shown as they are."""
+    names: Sequence[str] = lanes.names
+    if not "".join(names).isprintable() or max(map(len, names), default=0) > _LONGEST_NAME:
+        names = [shown_name(text) for text in names]
+    shorts = [
+        short_name(name) if of >= 0 else _API_VERSION.sub("", name) if "_v" in name else name
+        for name, of in zip(names, lanes.name_class, strict=True)
+    ]
+    return names, shorts
 
 
 def phase_colours(phases: tuple[str, ...]) -> list[str]:

@@ -1,4 +1,4 @@
-"""For tests/worlds once assembly_buckets.patch is applied: ranks that do other work have doubts of their own."""
+"""Ranks that do other work have doubts of their own."""
 
 from __future__ import annotations
 

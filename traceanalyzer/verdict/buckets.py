@@ -99,13 +99,19 @@ def _with_baseline(
         found,
         baseline_ns=step.period_ns,
         baseline_from=step.source,
-        baseline_tokens_per_s=_per_second((Estimated(live),), step.period_ns),
+        baseline_tokens_per_s=_plain_rate(live, bucket.shape.batch, step.period_ns),
         break_even_accept_len=product_of(((bucket.mean_period_ns, 1.0), (step.period_ns, -1.0))),
         target_to_decode=found.target_ns / step.period_ns.value if found.target_ns else None,
         growth=explained.rows,
         growth_causes=explained.causes,
         growth_evidence=explained.evidence,
     )
+
+
+def _plain_rate(live: float, batch: int | None, period_ns: Estimated) -> Estimated:
+    """Without an interval where requests come and go: how many would live then is not measured."""
+    rate = _per_second((Estimated(live),), period_ns)
+    return Estimated(rate.value) if batch is not None and live != batch else rate
 
 
 def _compared(found: BucketVerdict, bucket: BucketReport, accepted: Accepted) -> BucketVerdict:

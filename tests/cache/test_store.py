@@ -176,3 +176,13 @@ def test_the_slots_of_exports_are_known_to_the_cache(tmp_path: Path) -> None:
     kept = slot.keep(export)
     make_room(kept.parent, kept.parent / "none", limit_bytes=1)
     assert not kept.exists()
+
+
+def test_a_folder_that_may_not_be_looked_into_holds_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbidden(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("pathlib.Path.is_dir", forbidden)
+    assert Store(tmp_path).find("a") is None

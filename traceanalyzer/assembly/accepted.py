@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from traceanalyzer.report import BucketAcceptance, Estimated, SlotLedger
 from traceanalyzer.speculation.acceptance import AcceptanceCounts
-from traceanalyzer.speculation.confidence import block_ratio, clustered_ratio
+from traceanalyzer.speculation.confidence import Estimate, block_ratio, clustered_ratio
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from traceanalyzer.analyses.acceptance import AcceptedInBucket
-    from traceanalyzer.speculation.confidence import Estimate
 
 _ENOUGH_REQUESTS: Final = 10
-"""Below it an interval over requests would rest on too few of them; cycles are resampled then."""
+"""Below it requests that happen to be alike would tell too narrow an interval."""
 
 
 def bucket_acceptance(found: AcceptedInBucket, shape: Mapping[str, Any]) -> BucketAcceptance | None:
@@ -31,8 +30,7 @@ def bucket_acceptance(found: AcceptedInBucket, shape: Mapping[str, Any]) -> Buck
         return None
     counts = AcceptanceCounts.from_rows(found.counts)
     cycles = len(found.by_cycle)
-    by_request = len(found.by_request) >= _ENOUGH_REQUESTS
-    interval = clustered_ratio(found.by_request) if by_request else block_ratio(found.by_cycle)
+    interval, unit = _interval(found)
     accept_len = _within_bounds(committed / live, interval, counts.longest + 1)
     return BucketAcceptance(
         cycles=cycles,
@@ -44,9 +42,24 @@ def bucket_acceptance(found: AcceptedInBucket, shape: Mapping[str, Any]) -> Buck
         counts=[(k, accepted, count) for k, accepted, count in found.counts],
         survival=list(counts.survival()),
         conditional=list(counts.conditional()),
-        interval_from=("requests" if by_request else "blocks of cycles") if interval else None,
+        interval_from=unit if interval else None,
         ledger=_ledger(found, Slots(committed, live, cycles), shape),
     )
+
+
+def _interval(found: AcceptedInBucket) -> tuple[Estimate | None, str]:
+    """The interval of the accept length, and what it counts as the unit of chance.
+
+    Of few requests it is the wider one of theirs and of what single cycles tell.
+    """
+    by_request = clustered_ratio(found.by_request)
+    if by_request is not None and len(found.by_request) >= _ENOUGH_REQUESTS:
+        return by_request, "requests"
+    by_cycle = block_ratio(found.by_cycle)
+    if by_request is None or by_cycle is None:
+        return by_cycle, "blocks of cycles"
+    low, high = min(by_request.low, by_cycle.low), max(by_request.high, by_cycle.high)
+    return Estimate(by_request.value, low, high), "requests"
 
 
 def _within_bounds(value: float, interval: Estimate | None, most: float) -> Estimated:

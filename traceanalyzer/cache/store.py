@@ -50,7 +50,11 @@ class Store:
         Another run may remove it at any time: what cannot be read was not kept.
         """
         kept = self._place(key)
-        if not kept.is_dir():
+        try:
+            found = kept.is_dir()
+        except OSError:  # a folder of somebody else
+            return None
+        if not found:
             return None
         touch(kept)
         return kept

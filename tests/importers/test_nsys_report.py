@@ -29,7 +29,7 @@ from tests.importers.fake_nsys import (
     write_exports,
     write_fake_nsys,
 )
-from traceanalyzer.cache.folder import cache_folder, workspace
+from traceanalyzer.cache.folder import PARTIAL_PREFIX, cache_folder, workspace
 from traceanalyzer.errors import ExportError, InputError
 from traceanalyzer.importers import nsys_command, nsys_parquet, nsys_sqlite
 from traceanalyzer.importers.nsys_export_cache import Slot, is_whole
@@ -478,7 +478,7 @@ def test_concurrent_runs_share_one_export(
 
 def test_abandoned_workspace_is_removed_after_a_day(tmp_path: Path, cache: Path) -> None:
     for name, age_seconds in (("day-old", 25 * 3600), ("recent", 60)):
-        folder = cache / f".partial-{name}"
+        folder = cache / f"{PARTIAL_PREFIX}{name}"
         folder.mkdir(parents=True)
         then = time.time() - age_seconds
         os.utime(folder, (then, then))
@@ -486,7 +486,7 @@ def test_abandoned_workspace_is_removed_after_a_day(tmp_path: Path, cache: Path)
     with workspace():
         pass
 
-    assert [folder.name for folder in cache.iterdir()] == [".partial-recent"]
+    assert [folder.name for folder in cache.iterdir()] == [f"{PARTIAL_PREFIX}recent"]
 
 
 def test_unwritable_cache_falls_back_to_a_folder_of_this_process(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import socket
 import sys
 import threading
 from dataclasses import replace
@@ -102,7 +104,10 @@ def test_what_workers_die_of_again_and_again_is_told_as_that(cluster: LocalClust
             doomed.result()
 
 
-@pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "nonsense", ""])
+ADDRESSES = ["tcp://127.0.0.1:1", "nonsense", "", "tcp://", "http://127.0.0.1:1", "a:99999"]
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
 def test_nobody_there_is_an_error_with_a_next_step(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,6 +115,29 @@ def test_nobody_there_is_an_error_with_a_next_step(
     with pytest.raises(InputError, match="no Dask scheduler") as refused:
         Cluster(address)
     assert refused.value.next_step is not None
+
+
+def test_a_port_that_says_nothing_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("traceanalyzer.pipeline.cluster._PATIENCE_S", 1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        with pytest.raises(InputError, match="no Dask scheduler answers: timed out"):
+            Cluster(f"127.0.0.1:{port}")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"address": 5}', '{"address": "nobody"}'])
+def test_a_file_that_no_scheduler_wrote_is_an_error(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "scheduler.json"
+    file.write_text(text)
+    with pytest.raises(InputError, match="no Dask scheduler"):
+        Cluster(str(file))
+
+
+def test_a_scheduler_file_tells_the_address(cluster: LocalCluster, tmp_path: Path) -> None:
+    file = tmp_path / "scheduler.json"
+    file.write_text(json.dumps({"address": cluster.scheduler_address}))
+    with Cluster(str(file)) as there:
+        assert there.submit(sum, [1, 2]).result() == 3
 
 
 def test_without_dask_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,7 +152,7 @@ def test_a_cluster_without_workers_is_an_error(monkeypatch: pytest.MonkeyPatch) 
     from distributed import LocalCluster
 
     monkeypatch.setattr("traceanalyzer.pipeline.cluster._PATIENCE_S", 1)
-    nobody = LocalCluster(n_workers=0, processes=False, dashboard_address=None)
+    nobody = LocalCluster(n_workers=0, dashboard_address=None)
     with nobody, pytest.raises(InputError, match="no workers"):
         Cluster(nobody.scheduler_address)
 

@@ -66,7 +66,7 @@ def _within_bounds(value: float, interval: Estimate | None, most: float) -> Esti
     """With an interval inside what is possible; overshoot may take the value itself below 1."""
     if interval is None:
         return Estimated(value)
-    low, high = max(interval.low, 1.0), min(interval.high, most)
+    low, high = max(interval.low, 1.0), min(interval.high, float(most))
     return Estimated(value, min(low, value), max(high, value))
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PARTIAL_PREFIX: Final = ".partial-"
+PARTIAL_PREFIX: Final = ".traceanalyzer-partial-"
 KEPT_SUFFIX: Final = ".traceanalyzer"
 _OURS: Final = re.compile(  # what a `Store` keeps, and exports of nsys reports by their `Slot`
     rf"{re.escape(KEPT_SUFFIX)}\Z|(?:\.[0-9a-f]{{12}}){{2}}\.[\w.+-]+(?:\.sqlite|_pqtdir)\Z"

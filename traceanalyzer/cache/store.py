@@ -80,7 +80,8 @@ class Store:
         finally:
             if partial.exists():
                 remove(partial)
-        make_room(self.folder, self._place(key), self.limit_bytes)
+        with suppress(OSError):
+            make_room(self.folder, self._place(key), self.limit_bytes)
         return None
 
     def discard(self, key: str) -> None:
@@ -102,7 +103,8 @@ def key_of(sources: Iterable[Path], *choices: str) -> str:
     for source in sources:
         for file in _files(source.resolve()):
             status = file.stat()
-            state = f"{file}\0{status.st_size}\0{status.st_mtime_ns}\0{status.st_ino}\n"
+            times = f"{status.st_mtime_ns} {status.st_ctime_ns}"  # the second cannot be set
+            state = f"{file}\0{status.st_size}\0{times}\0{status.st_ino}\n"
             found.update(state.encode(errors="surrogateescape"))
     for choice in choices:
         found.update(b"\0" + choice.encode(errors="surrogateescape"))
@@ -110,7 +112,11 @@ def key_of(sources: Iterable[Path], *choices: str) -> str:
 
 
 def _files(source: Path) -> list[Path]:
-    return sorted(source.iterdir()) if source.is_dir() else [source]
+    """Also what SQLite has not yet written into its file."""
+    if source.is_dir():
+        return sorted(source.iterdir())
+    log = source.with_name(f"{source.name}-wal")
+    return [source, log] if log.exists() else [source]
 
 
 @cache

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from traceanalyzer.trace import Trace
 
 _Command = TypeVar("_Command", bound="Callable[..., Any]")
+_UNITS: Final = ("", "K", "M", "G", "T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +64,16 @@ def resource_options(command: _Command) -> _Command:
 
 
 def _bytes(ctx: click.Context, param: click.Parameter, value: str | None) -> int | None:
-    """A number with MB or GB (MiB, GiB) in bytes."""
+    """A number with kB, MB, GB or TB (KiB, MiB, ...) in bytes; without a unit it is bytes."""
     del ctx
     if value is None:
         return None
-    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([MG])(i?)B?", value.strip(), re.IGNORECASE)
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?(?:([KMGT])(i?))?B?", value.strip(), re.IGNORECASE)
     size = 0.0
     if found is not None:
         number, unit, binary = found.groups()
-        size = float(number) * (1024 if binary else 1000) ** (2 if unit.upper() == "M" else 3)
-    if not size or not isfinite(size):
+        size = float(number) * (1024 if binary else 1000) ** _UNITS.index((unit or "").upper())
+    if size < 1 or not isfinite(size):
         raise click.BadParameter(f"{value} is no size such as 500MB or 2GB.", param=param)
     return int(size)
 
@@ -96,7 +97,22 @@ def analyzed(
 
     files = files_of(traces)
     asked = resources or Resources()
+    if options.layers_from is not None and asked != Resources():
+        raise click.UsageError(
+            "--layers-from reads a capture as a whole: leave out --jobs, --memory and --scheduler."
+        )
+    if asked.scheduler is not None:  # what lies there under this name need not be what lies here
+        return _on_cluster(files, nsys, options, asked)
     return kept_report(files, nsys, options, lambda chosen: _anew(files, nsys, chosen, asked))
+
+
+def _on_cluster(
+    files: Sequence[Path], nsys: str | None, options: AnalysisOptions, resources: Resources
+) -> Report:
+    """Analysed by the workers of a cluster, which stand in folders of their own."""
+    rules = options.phases_file
+    whole = replace(options, phases_file=None if rules is None else rules.absolute())
+    return _anew([file.absolute() for file in files], nsys, whole, resources)
 
 
 def _anew(

@@ -6,6 +6,9 @@ elsewhere when its worker is lost; only what several workers died of counts as l
 
 from __future__ import annotations
 
+import json
+import re
+import socket
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -21,6 +24,9 @@ if TYPE_CHECKING:
 _Result = TypeVar("_Result")
 
 _PATIENCE_S: Final = 15
+_ADDRESS: Final = re.compile(
+    r"(?:(?P<kind>tcp|tls)://)?(?P<host>[^/:\s]+|\[[^\]]+\]):(?P<port>\d{1,5})"
+)
 
 
 class Cluster:
@@ -44,17 +50,12 @@ class Cluster:
                 next_step="Install it with: pip install 'traceanalyzer[dask]'",
             ) from None
         self._distributed = distributed
-        where: dict[str, Any] = {"address": address}
-        if Path(address).is_file():
-            where = {"scheduler_file": address}
+        found = _scheduler_at(address)
+        _check_answers(found)
         try:
-            self._client = distributed.Client(**where, timeout=_PATIENCE_S, set_as_default=False)
-        except (OSError, ValueError, TypeError) as error:
-            raise InputError(
-                f"no Dask scheduler answers: {error}",
-                where=f"--scheduler {address}",
-                next_step="Give its address, such as tcp://host:8786, or its scheduler file.",
-            ) from None
+            self._client = distributed.Client(found, timeout=_PATIENCE_S, set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise _nobody(address, str(error)) from None
         try:
             self._check(address)
         except BaseException:
@@ -123,6 +124,40 @@ class _Submitted:
             return self.future.result()
         except self.lost as error:
             raise WorkerDied(f"its workers were lost: {error}") from None
+
+
+def _scheduler_at(text: str) -> str:
+    """The address that was given, or that the given scheduler file tells."""
+    address = text
+    try:
+        if Path(text).is_file():
+            address = json.loads(Path(text).read_bytes())["address"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise _nobody(text, "the file is none that a scheduler wrote") from None
+    if not isinstance(address, str) or _ADDRESS.fullmatch(address) is None:
+        raise _nobody(text, "this is no address")
+    return address
+
+
+def _check_answers(address: str) -> None:
+    """A scheduler speaks first. Dask itself would wait for one that never does."""
+    found = _ADDRESS.fullmatch(address)
+    assert found is not None, "an address"
+    place = (found["host"].strip("[]"), int(found["port"]))
+    try:
+        with socket.create_connection(place, timeout=_PATIENCE_S) as opened:
+            if found["kind"] in (None, "tcp") and not opened.recv(1):
+                raise _nobody(address, "the connection was closed")
+    except (OSError, OverflowError) as error:
+        raise _nobody(address, str(error)) from None
+
+
+def _nobody(address: str, reason: str) -> InputError:
+    return InputError(
+        f"no Dask scheduler answers: {reason}",
+        where=f"--scheduler {address}",
+        next_step="Give its address, such as tcp://host:8786, or its scheduler file.",
+    )
 
 
 def _version() -> str:

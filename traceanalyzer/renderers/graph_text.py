@@ -63,7 +63,16 @@ def _numbers(numbers: Sequence[int]) -> str:
 
 def replay_only_note(graphs: Sequence[GraphReport]) -> str | None:
     """What to do where ranges do not reach into graphs; None where they do."""
-    return _REPLAY_ONLY if any(graph.inside == "phase at replay only" for graph in graphs) else None
+    lacking = [graph for graph in graphs if graph.inside == "phase at replay only"]
+    if not lacking:
+        return None
+    if not any(graph.inside == "order of kernels" for graph in graphs):
+        return _REPLAY_ONLY
+    phases = dict.fromkeys(", ".join(graph.phases) for graph in lacking)
+    return (
+        f"Phase at replay only: draft steps and layers inside the graphs of {', '.join(phases)} "
+        "are unknown; the other capture does not tell them."
+    )
 
 
 def step_rows(report: Report) -> list[list[str]]:

@@ -106,9 +106,13 @@ def growth_causes(grown: Grown) -> list[GrowthCause]:
         return []
     usual = _usual_ratio(grown.rows)
     found = [_padding(grown)]
+    # Where the two run other kernels in other places, what became of a class is a guess.
+    apart = grown.evidence.matched_share is not None and not grown.evidence.matched
     for row in grown.rows:
         if row.name == IDLE:
             found.append(_idle(grown, row))
+            continue
+        if apart:
             continue
         split = _split(row)
         found += [

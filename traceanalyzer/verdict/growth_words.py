@@ -57,6 +57,8 @@ def waiting(row: Growth) -> str:
 def more_kernels(row: Growth, kernels: Sequence[KernelGrowth]) -> str:
     """Kernels that a plain step does not run, or not as often."""
     before, after = (sum(ops) for ops in _ops(kernels))
+    if not after:  # the kernels are not known one by one
+        return f"verify runs {row.name} on kernels that a plain step does not run"
     return f"verify runs {after:.0f} kernels of {row.name} where a plain step runs {before:.0f}"
 
 
@@ -96,8 +98,8 @@ def _factor(kernels: Sequence[KernelGrowth]) -> float:
 def eager_launch(evidence: GrowthEvidence) -> str:
     """Verify outside of a graph."""
     return (
-        f"verify is launched kernel by kernel ({evidence.verify_eager_ops:.0f} of "
-        f"{evidence.verify_ops:.0f} ops) where a plain step replays a graph, and the device idles "
+        f"verify is launched kernel by kernel ({evidence.verify_eager_ops:,.0f} of "
+        f"{evidence.verify_ops:,.0f} ops) where a plain step replays a graph, and the device idles "
         "between them"
     )
 

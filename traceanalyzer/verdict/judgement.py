@@ -34,6 +34,9 @@ FAILED: Final = "failed"
 _ABOUT_TIMES: Final = ("instrumentation", "node recording", "profiler overhead", "recorder")
 """Checks that say that the times of a capture are not those of the server."""
 
+_SAME_MODEL: Final = 0.5
+"""Of the kernels of a step: of the same model more than these stand in the same place of verify."""
+
 _CHEAPEST_VERIFY: Final = 0.7  # of a plain step: below it one of the two is not what it is called
 
 
@@ -66,6 +69,7 @@ def judged(report: Report, known: Known) -> Report:
         *_tracing_checks(report, verdicts, known),
         *_baseline_checks(report, steps.values()),
         *_impossible_steps(report, verdicts, steps),
+        *_other_models(verdicts),
     ]
     failed = [check.text for check in checks if check.status == FAILED]
     mixed = mixed_load(report, verdicts, known.baseline)
@@ -150,6 +154,24 @@ def _baseline_checks(report: Report, steps: Iterable[Step]) -> list[Check]:
             if check.check in _ABOUT_TIMES and check.status == "warning"
         ),
     ]
+
+
+def _other_models(verdicts: Sequence[BucketVerdict]) -> list[Check]:
+    """A plain step that runs quite other kernels than verify, and quite another number of them."""
+    found = []
+    for evidence in (each.growth_evidence for each in verdicts):
+        if evidence is None or evidence.matched_share is None or not evidence.decode_ops:
+            continue
+        factor = evidence.verify_ops / evidence.decode_ops
+        if evidence.matched_share < _SAME_MODEL and not 0.5 <= factor <= 2:
+            text = (
+                f"a plain step runs {evidence.decode_ops:,.0f} kernels and copies and verify "
+                f"{evidence.verify_ops:,.0f}; {100 * evidence.matched_share:.0f} % stand in the "
+                "same place"
+            )
+            step = "Is the baseline of the same model, with the same kernels and compilation?"
+            found.append(Check("baseline", "warning", text, step))
+    return found[:1]
 
 
 def _impossible_steps(

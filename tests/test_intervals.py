@@ -189,6 +189,17 @@ def test_many_crossing_intervals_are_searched_exactly() -> None:
     ]
 
 
+def test_deep_nests_crossed_by_many_are_searched_exactly() -> None:
+    """Each that crosses ends later than all of a nest of some hundred, which is no host's range."""
+    nest = [(0, start, 1000 - start) for start in range(200)]
+    crossing = [(0, start, 700 + start) for start in range(200, 400)]
+    inner = [(0, start, end) for start in range(0, 400, 9) for end in range(start, 1100, 97)]
+    rows = nest + crossing
+    assert Containers(intervals(rows)).innermost(intervals(inner)).tolist() == [
+        next(iter(containers_of(rows, each)), -1) for each in inner
+    ]
+
+
 @examples()
 @given(
     st.lists(

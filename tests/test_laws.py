@@ -259,6 +259,7 @@ def shifted(trace: Trace, by_ns: int) -> Trace:
         launches=later(trace.launches, "start_ns", "end_ns"),
         ranges=later(trace.ranges, "start_ns", "end_ns"),
         syncs=later(trace.syncs, "start_ns", "end_ns"),
+        overheads=later(trace.overheads, "start_ns", "end_ns"),
         graph_nodes=later(trace.graph_nodes, "time_ns"),
         marks=later(trace.marks, "time_ns"),
     )

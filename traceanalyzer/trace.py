@@ -151,15 +151,23 @@ def concatenate(traces: Sequence[Trace], files: Sequence[int] | None = None) -> 
 def divided(trace: Trace) -> list[Trace]:
     """A trace in parts, each with GPU work of one process; one part if that cannot be.
 
-    Processes without ops go with the one before. Joined again, the parts hold the same rows,
-    process after process.
+    Joined again, the parts hold the same rows, process after process.
+    """
+    parts = divisions(trace)
+    return [trace] if len(parts) == 1 else [taken(trace, *part) for part in parts]
+
+
+def divisions(trace: Trace) -> list[tuple[int, int]]:
+    """The processes of each part of a trace, see `divided`: the first, and the one after the last.
+
+    Processes without ops go with the one before.
     """
     working = trace.ops["process"].unique().sort().to_list()
     apart = trace.processes["file"].n_unique() > 1 or _crosses_processes(trace)
     if len(working) < 2 or apart:
-        return [trace]
+        return [(0, trace.processes.height)]
     ends = [*working[1:], trace.processes.height]
-    return [taken(trace, begin, end) for begin, end in zip([0, *working[1:]], ends, strict=True)]
+    return list(zip([0, *working[1:]], ends, strict=True))
 
 
 def _crosses_processes(trace: Trace) -> bool:

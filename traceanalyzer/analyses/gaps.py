@@ -175,9 +175,7 @@ def _after_other_graph_branch(
 ) -> NDArray[np.bool_]:
     """Whether the device went idle as another stream of the op's own graph replay ended."""
     launch, stream = phased.attribution.launch, phased.trace.ops["stream_id"].to_numpy()
-    held = launch >= 0
-    many = np.bincount(launch[held], minlength=1) > 1
-    rows = np.flatnonzero(held & phased.collected & np.append(many, False)[launch])
+    rows = np.flatnonzero(_on_several_streams(phased, launch, stream) & phased.collected)
     if not rows.size:
         return np.zeros(ops.size, bool)
     # One lane a replay: its ops that end at an instant lie side by side, by stream. Only replays
@@ -194,3 +192,14 @@ def _after_other_graph_branch(
     highest = streams[np.maximum(after - 1, 0)]
     own = replays[place] == launch[ops]
     return own & (after > first) & ((lowest != stream[ops]) | (highest != stream[ops]))
+
+
+def _on_several_streams(phased: PhasedTrace, launch: Int64s, stream: Int64s) -> NDArray[np.bool_]:
+    """Which ops belong to a launch whose ops ran on more than one stream."""
+    size = phased.trace.launches.height
+    one_op = np.zeros(size + 1, np.int64)
+    one_op[launch] = np.arange(launch.size)
+    several = np.zeros(size + 1, bool)
+    several[launch[stream != stream[one_op[launch]]]] = True
+    several[size] = False  # where -1 pointed
+    return several[launch]

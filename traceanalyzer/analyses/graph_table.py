@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from traceanalyzer.intervals import Intervals, Packing, added_to_union
+from traceanalyzer.intervals import Intervals, Packing, added_to_union, total_by
 from traceanalyzer.phases.attribution import launched_by_graph_call
+from traceanalyzer.phases.grouping import any_of, distinct, greatest_of, least_of
 from traceanalyzer.phases.kernel_order import recurring_blocks
 
 if TYPE_CHECKING:
@@ -158,83 +159,101 @@ def _usual_buckets(replays: pl.DataFrame) -> pl.DataFrame:
 def _replays(phased: PhasedTrace) -> pl.DataFrame:
     """One row a replay of a graph that has ops with times, by lane and first op.
 
-    Columns: lane, launch (row in launches, below -1 for rows without one), kind and id of its
-    identity, first_ns, span_ns, busy_ns (union), summed_ns, ops, whole_graph, labels, told,
-    carried, row, cycle, span (range).
+    Columns: lane, launch (row in launches, below -1 for rows without one), identity, first_ns,
+    span_ns, busy_ns (union), summed_ns, ops, whole_graph, labels, told, carried, row, cycle, span
+    (range).
     """
-    ops, attribution = phased.trace.ops, phased.attribution
+    rows, whole = _graph_ops(phased)
+    ops, launch = phased.ops.take(rows), phased.attribution.launch[rows]
+    lanes, none = phased.ranks.size, phased.trace.launches.height
+    # Only a whole-graph row has no launch: it is a replay of its own.
+    keys, (replay,) = distinct(np.where(launch >= 0, launch, none + 1 + rows) * lanes + ops.lane)
+    count = keys.size
+    launched, lane = np.divmod(keys, lanes)
+    first_ns = least_of(replay, count, ops.start_ns)
+    told, carried = _told_places(phased, rows)
+    labels = np.zeros(count, np.int64)
+    np.bitwise_or.at(labels, replay, np.int64(1) << phased.label[rows])
+    table = pl.DataFrame(
+        {
+            "lane": lane,
+            "launch": np.where(launched < none, launched, none - 1 - launched),
+            "first_ns": first_ns,
+            "span_ns": greatest_of(replay, count, ops.end_ns) - first_ns,
+            "busy_ns": total_by(replay, count, _added_ns(ops, replay, first_ns)),
+            "summed_ns": total_by(replay, count, ops.duration_ns),
+            "ops": np.bincount(replay, minlength=count),
+            "whole_graph": any_of(replay, count, whole[rows]),
+            "labels": labels,
+            "told": any_of(replay, count, told),
+            "carried": any_of(replay, count, carried),
+            "row": least_of(replay, count, rows),
+            "cycle": greatest_of(replay, count, phased.cycle[rows]),
+            "span": greatest_of(replay, count, phased.attribution.span[rows]),
+        }
+    )
+    identity = _identities(phased.trace.ops, rows, replay, count)
+    return table.with_columns(identity=identity).sort("lane", "first_ns", "row")
+
+
+def _graph_ops(phased: PhasedTrace) -> tuple[Int64s, NDArray[np.bool_]]:
+    """Rows of the ops of replays, and which of all ops are whole-graph rows."""
+    ops, launch = phased.trace.ops, phased.attribution.launch
     whole = (ops["kind"] == "graph").to_numpy()
     of_graph = whole | ops["graph_node_id"].is_not_null().to_numpy()
-    of_graph |= launched_by_graph_call(phased.trace, attribution.launch)
+    of_graph |= launched_by_graph_call(phased.trace, launch)
     # Without a launch only a whole-graph row is a replay of its own.
-    rows = np.flatnonzero(of_graph & phased.collected & (whole | (attribution.launch >= 0)))
-    launch, places = attribution.launch[rows], phased.places
-    told = (places.birth_phase >= 0) | (places.born & ((places.step >= 0) | (places.layer >= 0)))
+    return np.flatnonzero(of_graph & phased.collected & (whole | (launch >= 0))), whole
+
+
+def _told_places(phased: PhasedTrace, rows: Int64s) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """For which ops ranges tell what they were captured in, and the order of kernels a place."""
+    places = phased.places
+    placed = (places.step[rows] >= 0) | (places.layer[rows] >= 0)
+    told = (places.birth_phase[rows] >= 0) | (places.born[rows] & placed)
     scores = places.scores
-    carried = np.zeros(launch.size, bool) if scores is None else (scores[:, rows] >= 0).any(axis=0)
-    frame = pl.DataFrame(
-        {
-            "lane": phased.ops.lane[rows],
-            "launch": np.where(launch >= 0, launch, -2 - rows),
-            "first_ns": phased.ops.start_ns[rows],
-            "last_ns": phased.ops.end_ns[rows],
-            "busy_ns": _added_ns(phased.ops.take(rows), np.where(launch >= 0, launch, -2 - rows)),
-            "whole_graph": whole[rows],
-            "labels": np.int64(1) << phased.label[rows],
-            "told": told[rows],
-            "carried": carried,
-            "row": rows,
-            "cycle": phased.cycle[rows],
-            "span": attribution.span[rows],
-        }
-    ).hstack(ops[rows].select(*_IDENTITIES, "name"))
-    nameless = pl.all_horizontal(pl.col(column).is_null() for column in _IDENTITIES)
-    names = (
-        frame.filter(nameless)
-        .group_by("lane", "launch")
-        .agg(names=pl.col("name").unique().hash(len(_IDENTITIES)).sum())
-    )
-    return (
-        frame.group_by("lane", "launch")
-        .agg(
-            pl.col("first_ns", "row").min(),
-            *(_set_of(column, kind) for kind, column in enumerate(_IDENTITIES)),
-            (pl.col("last_ns").max() - pl.col("first_ns").min()).alias("span_ns"),
-            pl.col("busy_ns").sum(),
-            (pl.col("last_ns") - pl.col("first_ns")).sum().alias("summed_ns"),
-            pl.len().cast(pl.Int64).alias("ops"),
-            pl.col("whole_graph", "told", "carried").any(),
-            pl.col("labels").bitwise_or(),
-            pl.col("cycle", "span").max(),
-        )
-        .join(names, on=["lane", "launch"], how="left")
-        .with_columns(identity=pl.coalesce(*_IDENTITIES, "names"))
-        .sort("lane", "first_ns", "row")
-    )
+    if scores is None:
+        return told, np.zeros(rows.size, bool)
+    return told, (scores[0, rows] >= 0) | (scores[1, rows] >= 0)
 
 
-def _added_ns(ops: Intervals, launch: Int64s) -> Int64s:
+def _added_ns(ops: Intervals, replay: Int64s, first_ns: Int64s) -> Int64s:
     """The time that each op adds to the union of those of its replay."""
-    if not ops.size:
-        return np.zeros(0, np.int64)
-    place = launch - launch.min()
-    launched = np.zeros(1 + place.max(), np.int64)
-    launched[place] = 1
-    lanes = 1 + int(ops.lane.max())
-    replay = lanes * (np.cumsum(launched)[place] - 1) + ops.lane
-    first = np.full(1 + replay.max(), np.iinfo(np.int64).max)
-    np.minimum.at(first, replay, ops.start_ns)
-    own = Intervals(replay, ops.start_ns - first[replay], ops.end_ns - first[replay])
+    begin = first_ns[replay]
+    own = Intervals(replay, ops.start_ns - begin, ops.end_ns - begin)
     return added_to_union(own, ops.start_ns)
 
 
-def _set_of(column: str, kind: int) -> pl.Expr:
-    """A number for the ids in a column, null for none: equal for equal ones alone.
+def _identities(ops: pl.DataFrame, rows: Int64s, replay: Int64s, count: int) -> pl.Series:
+    """A number for the graph of each replay: by the surest ids that any of its ops has."""
+    found = np.zeros(count, np.uint64)
+    known = np.zeros(count, bool)
+    for kind, column in enumerate((*_IDENTITIES, "name")):
+        if (pending := ~known).any():
+            ids = ops[column]
+            held = np.flatnonzero(pending[replay] & ids.is_not_null().to_numpy()[rows])
+            known[replay[held]] = True
+            sets = _sets(ids.gather(rows[held]), replay[held], (kind, count))
+            found = np.where(pending, sets, found)
+    return pl.Series("identity", found)
 
-    `kind` keeps a graph and a node that share a number apart.
+
+def _sets(ids: pl.Series, replay: Int64s, what: tuple[int, int]) -> NDArray[np.uint64]:
+    """A number for the set of ids of each replay: equal for equal ones alone.
+
+    Args:
+        ids: Without nulls.
+        replay: The replay of each.
+        what: The kind of ids, so that a graph and a node that share a number are told apart; and
+            how many replays there are.
     """
-    ids = pl.col(column).drop_nulls()
-    return pl.when(ids.len() > 0).then(ids.unique().hash(kind).sum()).alias(column)
+    kind, count = what
+    known, (code,) = distinct(ids.cast(pl.Int64).to_numpy())
+    pairs, _ = distinct(replay * known.size + code)
+    of_replay, code = np.divmod(pairs, max(known.size, 1))
+    sums = np.zeros(count, np.uint64)
+    np.add.at(sums, of_replay, pl.Series(known).hash(kind).to_numpy()[code])
+    return sums
 
 
 def _numbered(graphs: pl.DataFrame) -> pl.DataFrame:

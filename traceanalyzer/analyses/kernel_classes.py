@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from traceanalyzer.intervals import Intervals, Packing
+from traceanalyzer.intervals import Intervals, Packing, total_by
 from traceanalyzer.kernels.classification import CLASSES, class_of_ops
 from traceanalyzer.phases.cycles import KEPT
 from traceanalyzer.phases.device_work import small_codes
+from traceanalyzer.phases.grouping import distinct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -271,10 +272,15 @@ def _slot(phased: PhasedTrace, lane: Int64s, cycle: Int64s) -> Int64s:
 
 
 def _summed(busy_key: Int64s, ns: Int64s, op_key: Int64s) -> pl.DataFrame:
-    """Busy time and number of ops by key."""
-    busy = pl.DataFrame({"key": busy_key, "busy_ns": ns}).group_by("key").agg(pl.sum("busy_ns"))
-    ops = pl.DataFrame({"key": op_key}).group_by("key").agg(pl.len().cast(pl.Int64).alias("ops"))
-    return busy.join(ops, on="key", how="full", coalesce=True).fill_null(0).sort("key")
+    """Busy time and number of ops by key, sorted by it."""
+    keys, (busy, ops) = distinct(busy_key, op_key)
+    return pl.DataFrame(
+        {
+            "key": keys,
+            "busy_ns": total_by(busy, keys.size, ns),
+            "ops": np.bincount(ops, minlength=keys.size),
+        }
+    )
 
 
 def _ranked(table: pl.DataFrame, top: int) -> pl.DataFrame:

@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from traceanalyzer.kernels.classification import CLASSES, WHOLE_GRAPH
+from traceanalyzer.phases.grouping import ordered
 from traceanalyzer.phases.kernel_blocks import Block, folded
 
 if TYPE_CHECKING:
@@ -240,7 +241,7 @@ def kernel_runs(
     if hidden.size:
         shown = ~np.isin(slot, hidden)
         row, slot = row[shown], slot[shown]
-    order = np.lexsort((phased.ops.start_ns[row], slot))
+    order = ordered(slot, phased.ops.start_ns[row])
     row, slot = row[order], slot[order]
     first = np.flatnonzero(np.append(True, slot[1:] != slot[:-1])[: slot.size])
     found = slot[first]

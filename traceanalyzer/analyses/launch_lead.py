@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from traceanalyzer.phases.grouping import distinct, least_of
+
 if TYPE_CHECKING:
     from traceanalyzer.phases.phased import PhasedTrace
 
@@ -26,16 +28,13 @@ def host_lead(phased: PhasedTrace) -> pl.DataFrame:
     launch = phased.attribution.launch[rows]
     groups = phased.ranks.size * len(phased.labels)
     group = phased.ops.lane[rows] * len(phased.labels) + phased.label[rows]
+    keys, (place,) = distinct(launch * groups + group)
+    first_ns = least_of(place, keys.size, phased.ops.start_ns[rows])
+    launch, group = np.divmod(keys, max(groups, 1))
     called_ns = phased.trace.launches["start_ns"].to_numpy()[launch]
-    first = (
-        pl.DataFrame(
-            {"key": launch * groups + group, "lead_ns": phased.ops.start_ns[rows] - called_ns}
-        )
-        .group_by("key")
-        .agg(pl.col("lead_ns").min())
-    )
     return (
-        first.group_by(group=pl.col("key") % groups)
+        pl.DataFrame({"group": group, "lead_ns": first_ns - called_ns})
+        .group_by("group")
         .agg(
             p5_ns=pl.col("lead_ns").quantile(0.05, "equiprobable").cast(pl.Int64),
             p50_ns=pl.col("lead_ns").quantile(0.5, "equiprobable").cast(pl.Int64),

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from traceanalyzer.intervals import total_by
 from traceanalyzer.kernels.classification import CLASSES
 from traceanalyzer.phases.cycles import KEPT
+from traceanalyzer.phases.grouping import distinct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,19 +31,16 @@ def kernels_by_cycle(phased: PhasedTrace, class_of_op: NDArray[np.int64]) -> pl.
     """
     kept = np.append(phased.cycles.state == KEPT, False)
     rows = np.flatnonzero(kept[phased.cycle])
-    names = phased.trace.names.height
-    place = (phased.cycle[rows] * len(phased.labels) + phased.label[rows]) * len(CLASSES)
-    place += class_of_op[rows]
-    place *= names
-    place += phased.trace.ops["name"].to_numpy()[rows]
-    table = pl.DataFrame({"place": place, "ns": phased.ops.duration_ns[rows]})
-    table = table.group_by("place").agg(pl.sum("ns")).sort("place")
-    outer, name = np.divmod(table["place"].to_numpy(), names)
-    outer, row = np.divmod(outer, len(CLASSES))
-    cycle, label = np.divmod(outer, len(phased.labels))
-    return pl.DataFrame(
-        {"cycle": cycle, "label": label, "class": row, "name": name, "ns": table["ns"]}
-    )
+    names, labels = phased.trace.names.height, len(phased.labels)
+    kernel = class_of_op[rows] * names + phased.trace.ops["name"].to_numpy()[rows]
+    kernels, (kernel,) = distinct(kernel)
+    slot = (phased.cycle[rows] * labels + phased.label[rows]) * kernels.size + kernel
+    slots, (place,) = distinct(slot)
+    outer, kernel = np.divmod(slots, max(kernels.size, 1))
+    cycle, label = np.divmod(outer, labels)
+    row, name = np.divmod(kernels[kernel], max(names, 1))
+    ns = total_by(place, slots.size, phased.ops.duration_ns[rows])
+    return pl.DataFrame({"cycle": cycle, "label": label, "class": row, "name": name, "ns": ns})
 
 
 def longest_kernels(

@@ -149,16 +149,15 @@ def _launch_counts(
 
 def _segment_totals(segments: Segments, lanes: int, labels: int) -> dict[str, NDArray[np.int64]]:
     """Busy, exclusive and shared time by lane and label, flattened."""
-    busy = np.zeros((lanes, labels), np.int64)
-    exclusive = np.zeros((lanes, labels), np.int64)
-    lane, duration = segments.spans.lane, segments.spans.duration_ns
+    lane, active, duration = segments.spans.lane, segments.active, segments.spans.duration_ns
+    one = _single_label(active)
+    alone = np.flatnonzero(one >= 0)
+    place = lane[alone] * labels + one[alone]
+    exclusive = total_by(place, lanes * labels, duration[alone])
+    shared = np.zeros((lanes, labels), np.int64)
+    several = np.flatnonzero((one < 0) & (active != 0))
     for label in range(labels):
-        on = np.flatnonzero(segments.active >> label & 1)
-        busy[:, label] = total_by(lane[on], lanes, duration[on])
-        alone = on[segments.active[on] == 1 << label]
-        exclusive[:, label] = total_by(lane[alone], lanes, duration[alone])
-    return {
-        "busy_ns": busy.ravel(),
-        "exclusive_ns": exclusive.ravel(),
-        "overlap_ns": (busy - exclusive).ravel(),
-    }
+        on = several[active[several] >> label & 1 == 1]
+        shared[:, label] = total_by(lane[on], lanes, duration[on])
+    overlap = shared.ravel()
+    return {"busy_ns": exclusive + overlap, "exclusive_ns": exclusive, "overlap_ns": overlap}

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from traceanalyzer.kernels.classification import CLASSES
 from traceanalyzer.phases.attribution import launched_by_graph_call
+from traceanalyzer.phases.grouping import distinct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,16 +30,10 @@ def replayed_ops(phased: PhasedTrace, class_of_op: NDArray[np.int64]) -> pl.Data
     """
     nodes = (phased.trace.ops["kind"] != "graph").to_numpy() & (phased.cycle >= 0)
     nodes &= launched_by_graph_call(phased.trace, phased.attribution.launch)
-    rows = np.flatnonzero(nodes)
-    return (
-        pl.DataFrame(
-            {
-                "cycle": phased.cycle[rows],
-                "label": phased.label[rows],
-                "class": class_of_op[rows],
-            }
-        )
-        .group_by("cycle", "label", "class")
-        .agg(replayed_ops=pl.len().cast(pl.Int64))
-        .sort("cycle", "label", "class")
-    )
+    rows, labels = np.flatnonzero(nodes), len(phased.labels)
+    slot = (phased.cycle[rows] * labels + phased.label[rows]) * len(CLASSES) + class_of_op[rows]
+    slots, (place,) = distinct(slot)
+    outer, row = np.divmod(slots, len(CLASSES))
+    cycle, label = np.divmod(outer, labels)
+    count = np.bincount(place, minlength=slots.size)
+    return pl.DataFrame({"cycle": cycle, "label": label, "class": row, "replayed_ops": count})

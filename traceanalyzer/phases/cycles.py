@@ -13,6 +13,7 @@ import polars as pl
 
 from traceanalyzer.intervals import Containers, Intervals, Packing
 from traceanalyzer.phases.attribution import has_ops, ranges_of_launches
+from traceanalyzer.phases.grouping import distinct, least_of
 from traceanalyzer.phases.lost_events import in_short_replays
 from traceanalyzer.phases.recorder_stalls import Stalls, in_stalls, stalls_of
 from traceanalyzer.phases.rules import has_target_forward, is_prompt_work
@@ -184,19 +185,12 @@ def _first_ops(sources: CycleSources, forward: NDArray[np.int64]) -> pl.DataFram
     of_op = np.append(forward, -1)[span]
     of_op[_in_other_part(sources)] = -1
     rows = np.flatnonzero((of_op >= 0) & kinds & sources.collected)
-    ranges = forward.size
-    return (
-        pl.DataFrame(
-            {
-                "key": sources.ops.lane[rows] * ranges + of_op[rows],
-                "start_ns": sources.ops.start_ns[rows],
-            }
-        )
-        .group_by("key")
-        .agg(pl.col("start_ns").min())
-        .select("start_ns", lane=pl.col("key") // ranges, forward=pl.col("key") % ranges)
-        .sort("lane", "start_ns", "forward")
-    )
+    ranges = max(forward.size, 1)
+    keys, (place,) = distinct(sources.ops.lane[rows] * ranges + of_op[rows])
+    first_ns = least_of(place, keys.size, sources.ops.start_ns[rows])
+    lane, found = np.divmod(keys, ranges)
+    table = pl.DataFrame({"start_ns": first_ns, "lane": lane, "forward": found})
+    return table.sort("lane", "start_ns", "forward")
 
 
 def _in_other_part(sources: CycleSources) -> NDArray[np.bool_]:

@@ -131,7 +131,7 @@ def work_beside(phased: PhasedTrace, waiters: Int64s) -> Intervals:
         nothing = np.zeros(0, np.int64)
         return Intervals(nothing, nothing, nothing)
     work, waits = union(phased.ops.take(others)), union(phased.ops.take(waiters))
-    return _common(work, waits)
+    return _common(work.take(CoveredTime(waits).within(work) > 0), waits)
 
 
 def _common(first: Intervals, second: Intervals) -> Intervals:

@@ -9,6 +9,7 @@ import numpy as np
 
 from traceanalyzer.intervals import Containers
 from traceanalyzer.phases.attribution import launched_by_graph_call
+from traceanalyzer.phases.grouping import ordered
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -50,18 +51,20 @@ def forwards_of(phased: PhasedTrace) -> Forwards:
     rows = np.flatnonzero(chosen & (phased.attribution.span >= 0))
     group = _outermost(phased.spans)[phased.attribution.span[rows]]
     label, lane = phased.label[rows], phased.ops.lane[rows]
-    order = np.lexsort((rows, phased.ops.start_ns[rows], group, lane, label))
-    rows = rows[order]
-    key = np.stack((label[order], lane[order], group[order]))
-    begins = np.flatnonzero(np.append(True, (key[:, 1:] != key[:, :-1]).any(axis=0))[: rows.size])
+    lanes, groups = phased.ranks.size, phased.spans.phase.size
+    slot = (label * lanes + lane) * groups + group
+    order = ordered(slot, phased.ops.start_ns[rows])
+    rows, slot = rows[order], slot[order]
+    begins = np.flatnonzero(np.append(True, slot[1:] != slot[:-1])[: rows.size])
+    outer = slot[begins] // groups
     is_node = phased.trace.ops["graph_node_id"].is_not_null().to_numpy()
     is_node = is_node | launched_by_graph_call(phased.trace, phased.attribution.launch)
     places = np.stack((phased.places.step[rows], phased.places.layer[rows]))
     return Forwards(
         rows=rows,
         first=np.append(begins, rows.size),
-        label=key[0, begins],
-        lane=key[1, begins],
+        label=outer // lanes,
+        lane=outer % lanes,
         places=np.maximum.reduceat(places, begins, axis=1) if begins.size else places,
         replayed=np.logical_or.reduceat(is_node[rows], begins) if begins.size else is_node[rows],
     )

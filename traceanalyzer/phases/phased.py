@@ -23,7 +23,6 @@ from traceanalyzer.phases.spans import classify_ranges
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    import polars as pl
     from numpy.typing import NDArray
 
     from traceanalyzer.phases.attribution import Attribution
@@ -76,24 +75,34 @@ class PhasedTrace:
 
 
 def settle_phases(
-    trace: Trace,
-    rules: Rules,
-    *,
-    infer: bool | Collection[int] = True,
-    told: pl.DataFrame | None = None,
-    stretched: NDArray[np.bool_] | None = None,
+    trace: Trace, rules: Rules, *, infer: bool | Collection[int] = True
 ) -> PhasedTrace:
     """Classify ranges, attribute ops, find cycles, and give each op its phase.
 
     Args:
         trace: The tables.
         rules: What names of ranges mean.
+        infer: See `settle_ops`.
+    """
+    return settle_ops(trace, classify_ranges(trace, rules), infer=infer)
+
+
+def settle_ops(
+    trace: Trace,
+    spans: Spans,
+    *,
+    infer: bool | Collection[int] = True,
+    stretched: NDArray[np.bool_] | None = None,
+) -> PhasedTrace:
+    """Attribute ops, find cycles, and give each op its phase.
+
+    Args:
+        trace: The tables.
+        spans: Meaning of its ranges.
         infer: Whether to infer phases where no range means one; or of which lanes, where it is
             known that all others' agree.
-        told: See `classify_ranges`.
         stretched: See `find_cycles`.
     """
-    spans = classify_ranges(trace, rules, told)
     attribution = attribute_ops(trace, spans)
     ranks = find_ranks(trace)
     inference = None

@@ -16,7 +16,7 @@ from traceanalyzer.pipeline.carrying import places_source
 from traceanalyzer.pipeline.measuring import Choices, measure
 from traceanalyzer.pipeline.whole import Answer, answered
 from traceanalyzer.progress import Progress, silent
-from traceanalyzer.trace import divided
+from traceanalyzer.trace import divisions, taken
 from traceanalyzer.verdict.known import Known
 
 if TYPE_CHECKING:
@@ -93,15 +93,20 @@ def analyze(
     options = options or AnalysisOptions()
     choices = options.choices()
     divides = choices.known is None and trace.ops.height >= _DIVIDES_FROM
-    parts = divided(trace) if divides else [trace]
+    parts = divisions(trace) if divides else [(0, trace.processes.height)]
     known = known_before(trace, parts) if len(parts) > 1 else {}
-    measured = []
-    for place, part in enumerate(parts):
-        progress("measuring", place / len(parts))
-        measured.append(measure(part, choices, known.get(place)))
-    progress("measuring", 1.0)
+
+    def found(place: int, agreed: Agreed | None) -> Measured:
+        own = taken(trace, *parts[place]) if len(parts) > 1 else trace  # one at a time is held
+        return measure(own, choices, agreed)
 
     def again(agreed: Mapping[int, Agreed]) -> dict[int, Measured]:
-        return {place: measure(parts[place], choices, own) for place, own in agreed.items()}
+        return {place: found(place, own) for place, own in agreed.items()}
+
+    measured = []
+    for place in range(len(parts)):
+        progress("measuring", place / len(parts))
+        measured.append(found(place, known.get(place)))
+    progress("measuring", 1.0)
 
     return answered(measured, [0] * len(parts), options.answer(choices), again, known)

@@ -7,13 +7,15 @@ Parts are measured as if each were all there is; those for which that was wrong 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
 
+from nvtx_hooks import vocabulary
 from traceanalyzer.intervals import Intervals
 from traceanalyzer.phases.inference import LaneInference, agreement
+from traceanalyzer.phases.marks import read_marks
 from traceanalyzer.phases.recorder_stalls import Stalls, in_stalls
 from traceanalyzer.phases.spans import told_flags
 from traceanalyzer.pipeline.figures import records
@@ -48,18 +50,50 @@ class Agreed:
     stretched: NDArray[np.bool_] | None = None
 
 
-def known_before(whole: Trace, parts: Sequence[Trace]) -> dict[int, Agreed]:
-    """What is known of the parts of a trace at hand before they are measured, by their places."""
+def known_before(whole: Trace, parts: Sequence[tuple[int, int]]) -> dict[int, Agreed]:
+    """What is known of the parts of a trace at hand before they are measured, by their places.
+
+    Args:
+        whole: The trace.
+        parts: See `divisions`.
+    """
     told = told_flags(whole)
-    first, found = 0, {}
-    for place, part in enumerate(parts):
-        found[place] = Agreed(None, _own(told, first, part))
-        first += part.processes.height
-    return found
+    return {place: Agreed(None, _own(told, *part)) for place, part in enumerate(parts)}
 
 
-def _own(told: pl.DataFrame, first: int, part: Trace) -> pl.DataFrame:
-    end = first + part.processes.height
+class Heard:
+    """What marks told so far, while parts are measured one after another.
+
+    Mostly the first rank's marks speak for all: then no part has to be measured again.
+    """
+
+    def __init__(self) -> None:
+        self._spoke: list[Trace] = []
+
+    def listen(self, part: Measured) -> None:
+        """Take in what a part told that was measured."""
+        if read_marks(part.trace, vocabulary.BATCH).height:
+            self._spoke.append(part.trace)
+
+    def of(self, part: Trace) -> Agreed | None:
+        """What is known of the next part before it is measured; None where nobody spoke."""
+        if not self._spoke:
+            return None
+        own = replace(
+            part,
+            ranges=part.ranges.filter(pl.col("style") == "annotation"),
+            **{name: getattr(part, name).clear() for name in _TELL_NOTHING},
+        )
+        first = sum(trace.processes.height for trace in self._spoke)
+        told = told_flags(concatenate([*self._spoke, own]))
+        return Agreed(None, _own(told, first, first + part.processes.height))
+
+
+_TELL_NOTHING: Final = ("ops", "launches", "syncs", "overheads", "graph_nodes", "diagnostics")
+"""Tables that hold no marks."""
+
+
+def _own(told: pl.DataFrame, first: int, end: int) -> pl.DataFrame:
     own = told.filter(pl.col("process").is_between(first, end, closed="left"))
     return own.with_columns(pl.col("process") - first)
 
@@ -81,12 +115,13 @@ def differing(
     whole = told_flags(concatenate([part.trace for part in parts], files))
     first, found = 0, {}
     for place, part in enumerate(parts):
-        told = _that_count(part, _own(whole, first, part.trace))
+        end = first + part.trace.processes.height
+        told = _that_count(part, _own(whole, first, end))
         own = known[place].told if place in known else told_flags(part.trace)
         before = _that_count(part, own)
         if set(lanes[place]) != set(inferred_lanes(part)) or not told.equals(before):
             found[place] = Agreed(lanes[place], told)
-        first += part.trace.processes.height
+        first = end
     return found
 
 

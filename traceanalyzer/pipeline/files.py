@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +12,7 @@ from traceanalyzer.analyses.trust import FAILED
 from traceanalyzer.errors import InputError
 from traceanalyzer.importers import ranked_by_file_name, read_part
 from traceanalyzer.phases.rules import Rules
-from traceanalyzer.pipeline.agreeing import Agreed
+from traceanalyzer.pipeline.agreeing import Agreed, Heard
 from traceanalyzer.pipeline.exchange import from_bytes, table_from_bytes, table_to_bytes, to_bytes
 from traceanalyzer.pipeline.measuring import Choices, measure
 from traceanalyzer.pipeline.whole import Answer, answered
@@ -21,7 +22,6 @@ from traceanalyzer.report import Check
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     import polars as pl
 
@@ -102,7 +102,18 @@ def analyze_files(
 
     missing = (*run.notes, *(_missing(path, error) for path, error in lost.items()))
     measured = [ranked(each, found[place]) for each, place in enumerate(places)]
-    return answered(measured, files, Answer(known, run.infer, missing=missing), again)
+    before = _known_before(measured) if workers is None else {}
+    return answered(measured, files, Answer(known, run.infer, missing=missing), again, before)
+
+
+def _known_before(measured: Sequence[Measured]) -> dict[int, Agreed]:
+    """With what parts were measured here one after another, by their places."""
+    heard, found = Heard(), {}
+    for place, part in enumerate(measured):
+        if (agreed := heard.of(part.trace)) is not None:
+            found[place] = agreed
+        heard.listen(part)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +140,13 @@ class _Runner:
             if submit is None
             else {place: submit(measured_bytes, *task) for place, task in tasks.items()}
         )
+        heard = Heard()
         for done, (place, task) in enumerate(tasks.items()):
             self.progress("measuring", done / len(tasks))
             try:
                 if submit is None:
-                    found[place] = _measured(*task)
+                    found[place] = _measured(*task, heard)
+                    heard.listen(found[place])
                 else:
                     found[place] = from_bytes(pending[place].result())
             except InputError as error:
@@ -164,13 +177,14 @@ def measured_bytes(part: FilePart, run: Run, told: Told | None) -> bytes:
     return to_bytes(_measured(part, run, told))
 
 
-def _measured(part: FilePart, run: Run, told: Told | None) -> Measured:
-    agreed = None
+def _measured(part: FilePart, run: Run, told: Told | None, heard: Heard | None = None) -> Measured:
+    trace = read_part(part, run.nsys)
+    agreed = None if heard is None else heard.of(trace)
     if told is not None:
         lanes, flags, stretched = told
         cycles = None if stretched is None else np.frombuffer(stretched, bool)
         agreed = Agreed(lanes, table_from_bytes(flags), cycles)
-    return measure(read_part(part, run.nsys), run.choices(), agreed)
+    return measure(trace, run.choices(), agreed)
 
 
 def _ranks(
@@ -192,5 +206,6 @@ def _died(path: Path, error: WorkerDied) -> InputError:
 
 
 def _missing(path: Path, error: TraceAnalyzerError) -> Check:
-    where = "" if error.where in (None, str(path)) else f"{error.where}: "
+    own = error.where is None or Path(error.where).absolute() == path.absolute()
+    where = "" if own else f"{error.where}: "
     return Check("missing rank", FAILED, f"{path.name}: {where}{error.what}", error.next_step)

@@ -10,7 +10,7 @@ import polars as pl
 from traceanalyzer.diagnosis.facts import Facts, facts_of
 from traceanalyzer.phases.alignment import signed_steps
 from traceanalyzer.phases.carried_layers import with_carried_places
-from traceanalyzer.phases.phased import settle_phases
+from traceanalyzer.phases.phased import settle_ops
 from traceanalyzer.phases.spans import classify_ranges
 from traceanalyzer.pipeline.gpu import measured_on_gpu
 from traceanalyzer.pipeline.host import measured_on_host
@@ -59,7 +59,7 @@ def measure(trace: Trace, choices: Choices, agreed: Agreed | None = None) -> Mea
     if not trace.ops.height:
         tables |= measured_on_host(trace, spans) | _facts(trace, spans, None)
         return measured_of(trace, HOST, labels_of(spans.phases, HOST), tables)
-    phased = settle_phases(trace, choices.rules, infer=infer, told=told, stretched=stretched)
+    phased = settle_ops(trace, spans, infer=infer, stretched=stretched)
     phased = with_carried_places(phased, choices.known)
     tables |= _facts(trace, spans, phased)
     tables |= measured_on_gpu(phased)

@@ -1,0 +1,51 @@
+"""Groups of keys against plain Python, for dense keys and for keys too far apart for a table."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.strategies import examples
+from traceanalyzer.phases.grouping import any_of, distinct, greatest_of, least_of, ordered
+
+keys = st.lists(st.one_of(st.integers(-4, 4), st.integers(-(1 << 40), 1 << 40)), max_size=12)
+near = st.lists(st.integers(0, 5), max_size=12)
+
+
+def array(values: list[int]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return np.array(values, np.int64)
+
+
+@examples(1)
+@given(st.one_of(keys, near), st.one_of(keys, near))
+def test_distinct_keys_are_a_sorted_set(first: list[int], second: list[int]) -> None:
+    known, places = distinct(array(first), array(second))
+    assert known.tolist() == sorted({*first, *second})
+    assert [known[place].tolist() for place in places] == [first, second]
+
+
+@examples(1)
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(-9, 9)), min_size=1, max_size=12))
+def test_least_greatest_and_any_of_each_group(rows: list[tuple[int, int]]) -> None:
+    known, (place,) = distinct(array([group for group, _ in rows]))
+    values = array([value for _, value in rows])
+    groups = [[value for group, value in rows if group == own] for own in known.tolist()]
+    assert least_of(place, known.size, values).tolist() == [min(own) for own in groups]
+    assert greatest_of(place, known.size, values).tolist() == [max(own) for own in groups]
+    assert any_of(place, known.size, values > 0).tolist() == [max(own) > 0 for own in groups]
+
+
+@examples(1)
+@given(
+    st.lists(
+        st.tuples(
+            st.one_of(st.integers(0, 2), st.integers(0, 1 << 40)),
+            st.one_of(st.integers(-2, 2), st.integers(-(1 << 40), 1 << 40)),
+        ),
+        max_size=12,
+    )
+)
+def test_rows_are_ordered_by_slot_start_and_row(rows: list[tuple[int, int]]) -> None:
+    found = ordered(array([slot for slot, _ in rows]), array([start for _, start in rows]))
+    assert found.tolist() == sorted(range(len(rows)), key=lambda row: (*rows[row], row))

@@ -59,7 +59,7 @@ class BadInput:
     unprivileged: bool = False
 
 
-def _report(path: Path, *more: str | Path, ops: int | None = None, told: str = "") -> BadInput:
+def report_of(path: Path, *more: str | Path, ops: int | None = None, told: str = "") -> BadInput:
     return BadInput(("report", path, "--format", "json", *more), ops, told)
 
 
@@ -87,7 +87,7 @@ def _copy(export: Export, target: sqlite3.Connection) -> None:
             source.backup(target)
 
 
-def _sqlite(folder: Path, name: str = "trace.sqlite") -> tuple[Path, int]:
+def sqlite_export(folder: Path, name: str = "trace.sqlite") -> tuple[Path, int]:
     data, ops = _sqlite_bytes()
     path = folder / name
     path.write_bytes(data)
@@ -103,11 +103,11 @@ def _kineto_events(count: int = 30) -> list[dict[str, Any]]:
     return events
 
 
-def _kineto(count: int = 30) -> tuple[bytes, int]:
+def kineto_text(count: int = 30) -> tuple[bytes, int]:
     return LAYOUTS["kineto"]({"schemaVersion": 1}, _kineto_events(count)).encode(), count
 
 
-def _written(folder: Path, name: str, data: bytes) -> Path:
+def written(folder: Path, name: str, data: bytes) -> Path:
     path = folder / name
     path.write_bytes(data)
     return path
@@ -119,20 +119,20 @@ def _written(folder: Path, name: str, data: bytes) -> Path:
 def empty_file(folder: Path) -> Iterator[BadInput]:
     """No byte."""
     for name in ("a.sqlite", "a.json", "a.json.gz", "a.nsys-rep", "a.qdstrm", "a.parquet", "a"):
-        yield _report(_written(folder, name, b""), told="empty")
+        yield report_of(written(folder, name, b""), told="empty")
 
 
 def wrong_extension(folder: Path) -> Iterator[BadInput]:
     """A name that says another format than the content."""
-    json_bytes, json_ops = _kineto()
+    json_bytes, json_ops = kineto_text()
     for name in ("b.json", "b.json.gz", "b.nsys-rep", "b"):
-        path, ops = _sqlite(folder, name)
-        yield _report(path, ops=ops)
+        path, ops = sqlite_export(folder, name)
+        yield report_of(path, ops=ops)
     for name in ("c.sqlite", "c.json.gz", "c.nsys-rep", "c"):
-        yield _report(_written(folder, name, json_bytes), ops=json_ops)
+        yield report_of(written(folder, name, json_bytes), ops=json_ops)
     packed = gzip.compress(json_bytes)
     for name in ("d.sqlite", "d.json", "d.nsys-rep"):
-        yield _report(_written(folder, name, packed), ops=json_ops)
+        yield report_of(written(folder, name, packed), ops=json_ops)
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as opened:
         opened.writestr("trace.json", json_bytes)
@@ -143,7 +143,7 @@ def wrong_extension(folder: Path) -> Iterator[BadInput]:
         ("e.json.gz", archive.getvalue()),
         ("e.parquet", b"PAR1" + bytes(100) + b"PAR1"),
     ):
-        yield _report(_written(folder, name, data), told="format is not known")
+        yield report_of(written(folder, name, data), told="format is not known")
 
 
 def folder_of_nothing(folder: Path) -> Iterator[BadInput]:
@@ -152,13 +152,13 @@ def folder_of_nothing(folder: Path) -> Iterator[BadInput]:
     (folder / "others").mkdir()
     (folder / "others" / "notes.txt").write_text("hello")
     (folder / "nested" / "inner").mkdir(parents=True)
-    _sqlite(folder / "nested" / "inner")
+    sqlite_export(folder / "nested" / "inner")
     for name in ("none", "others", "nested"):
-        yield _report(folder / name, told="holds no trace")
+        yield report_of(folder / name, told="holds no trace")
     hollow = folder / "hollow"
     hollow.mkdir()
     (hollow / "StringIds.parquet").write_bytes(b"")
-    yield _report(hollow, told="cannot be read")
+    yield report_of(hollow, told="cannot be read")
 
 
 def symlink_loop(folder: Path) -> Iterator[BadInput]:
@@ -168,32 +168,32 @@ def symlink_loop(folder: Path) -> Iterator[BadInput]:
     (folder / "two").symlink_to("one")
     (folder / "gone").symlink_to("nowhere")
     for name in ("self", "one", "gone"):
-        yield _report(folder / name)
+        yield report_of(folder / name)
     looped = folder / "looped"
     looped.mkdir()
     (looped / "again").symlink_to(looped)
     (looped / "self").symlink_to("self")
-    yield _report(looped, told="")
-    path, _ = _sqlite(folder)
-    yield _report(path, "-o", folder / "self" / "report.json")
-    yield _report(path, "--phases", folder / "self")
+    yield report_of(looped, told="")
+    path, _ = sqlite_export(folder)
+    yield report_of(path, "-o", folder / "self" / "report.json")
+    yield report_of(path, "--phases", folder / "self")
 
 
 def no_permission(folder: Path) -> Iterator[BadInput]:
     """Files and folders that may not be read, entered, or written to."""
-    path, ops = _sqlite(folder)
+    path, ops = sqlite_export(folder)
     path.chmod(0)
-    yield _unprivileged(_report(path, told="not readable"))
+    yield _unprivileged(report_of(path, told="not readable"))
     closed = folder / "closed"
     closed.mkdir()
-    _sqlite(closed)
+    sqlite_export(closed)
     closed.chmod(0)
-    yield _unprivileged(_report(closed, told="not readable"))
-    yield _unprivileged(_report(closed / "trace.sqlite"))
-    readable, _ = _sqlite(folder, "readable.sqlite")
+    yield _unprivileged(report_of(closed, told="not readable"))
+    yield _unprivileged(report_of(closed / "trace.sqlite"))
+    readable, _ = sqlite_export(folder, "readable.sqlite")
     readable.chmod(0o444)
-    yield _unprivileged(_report(readable, ops=ops))
-    yield _unprivileged(_report(readable, "-o", folder / "report.json", told="cannot be written"))
+    yield _unprivileged(report_of(readable, ops=ops))
+    yield _unprivileged(report_of(readable, "-o", folder / "report.json", told="cannot be written"))
 
 
 def _unprivileged(bad: BadInput) -> BadInput:
@@ -204,32 +204,32 @@ def odd_names(folder: Path) -> Iterator[BadInput]:
     """Names of 10,000 characters, NUL, lone surrogates, bytes that are no UTF-8."""
     forms = ("json", "terminal", "html", "csv", "markdown")
     for number, text in enumerate(each for each in TEXTS if each is not None):
-        path, ops = _sqlite(folder, f"{number}.sqlite")
+        path, ops = sqlite_export(folder, f"{number}.sqlite")
         with closing(sqlite3.connect(path)) as database, database:
             for table, column in (("StringIds", "value"), (NVTX, "text"), ("PROCESSES", "name")):
                 database.execute(f"UPDATE {table} SET {column} = CAST(? AS TEXT)", (text,))
-        yield _report(path, ops=ops)
+        yield report_of(path, ops=ops)
         yield BadInput(("report", path, "--format", forms[number % len(forms)]), MAY_DIFFER)
         yield BadInput(("ranges", path), MAY_DIFFER)
     for number, text in enumerate(('"\\ud800"', '"a\\u0000b"', '"\\x"', '"' + "n" * 10_000 + '"')):
-        data, ops = _kineto()
+        data, ops = kineto_text()
         data = data.replace(b'"a kernel"', text.encode())
-        yield _report(_written(folder, f"{number}.json", data), ops=ops)
-    data, ops = _kineto()
+        yield report_of(written(folder, f"{number}.json", data), ops=ops)
+    data, ops = kineto_text()
     for bad in (b'"\xff\xfe"', b'"\xed\xa0\x80"', b'"a\x00b"'):
-        yield _report(_written(folder, "bytes.json", data.replace(b'"a kernel"', bad)), ops=ops)
+        yield report_of(written(folder, "bytes.json", data.replace(b'"a kernel"', bad)), ops=ops)
 
 
 def gzip_cut(folder: Path) -> Iterator[BadInput]:
     """A packed trace that breaks off."""
-    data = gzip.compress(_kineto(2000)[0])
+    data = gzip.compress(kineto_text(2000)[0])
     for share in (0.2, 0.4, 0.6, 0.8, 0.9, 0.99):
-        path = _written(folder, f"{share}.json.gz", data[: int(share * len(data))])
+        path = written(folder, f"{share}.json.gz", data[: int(share * len(data))])
         with path.open("rb") as file:
             ops = _whole_kernels(_unpacked(file.read()))
-        yield _report(path, ops=ops, told="breaks off")
+        yield report_of(path, ops=ops, told="breaks off")
     for size in (1, 2, 5, 10, 18):
-        yield _report(_written(folder, f"{size}.json.gz", data[:size]))
+        yield report_of(written(folder, f"{size}.json.gz", data[:size]))
 
 
 def _unpacked(data: bytes) -> bytes:
@@ -245,18 +245,18 @@ def _whole_kernels(text: bytes) -> int:
 
 def json_cut(folder: Path) -> Iterator[BadInput]:
     """A trace that breaks off: what was whole is used, and it is said."""
-    data, _ = _kineto()
+    data, _ = kineto_text()
     for step in range(1, 12):
         cut = data[: len(data) * step // 12]
         ops = _whole_kernels(cut)
-        yield _report(_written(folder, f"{step}.json", cut), ops=ops, told="breaks off")
+        yield report_of(written(folder, f"{step}.json", cut), ops=ops, told="breaks off")
     for size in (1, 10, 20):
-        yield _report(_written(folder, f"first{size}.json", data[:size]))
+        yield report_of(written(folder, f"first{size}.json", data[:size]))
 
 
 def bombs(folder: Path) -> Iterator[BadInput]:
     """Small files that unpack to 10 GiB, or state billions of rows."""
-    whole = _kineto()[0].rstrip()
+    whole = kineto_text()[0].rstrip()
     head, tail = whole[: whole.rindex(b"]")], b"]}"
     fills = {
         "spaces": b" " * 64,
@@ -264,20 +264,20 @@ def bombs(folder: Path) -> Iterator[BadInput]:
         "kernels": b"," + json.dumps(kernel(5000, 4, correlation=0), indent=0).encode(),
     }
     for name, fill in fills.items():
-        yield _report(
+        yield report_of(
             _bomb(folder / f"{name}.json.gz", head, fill, tail), ops=MAY_DIFFER, told="unpacks"
         )
     endless = head + b',{"ph": "X", "cat": "kernel", "name": "'
-    yield _report(_bomb(folder / "name.json.gz", endless, b"x" * 64, b'"}]}'), ops=30, told="")
-    yield _report(_bomb(folder / "before.json.gz", b"{", b" " * 64, whole[1:]))
+    yield report_of(_bomb(folder / "name.json.gz", endless, b"x" * 64, b'"}]}'), ops=30, told="")
+    yield report_of(_bomb(folder / "before.json.gz", b"{", b" " * 64, whole[1:]))
     after = head + b'], "more": "'
-    yield _report(_bomb(folder / "after.json.gz", after, b"x" * 64, b'"}'), ops=30)
-    yield _report(_bomb(folder / "zeros.json.gz", b"", bytes(64), b""))
-    path, _ = _sqlite(folder)
+    yield report_of(_bomb(folder / "after.json.gz", after, b"x" * 64, b'"}'), ops=30)
+    yield report_of(_bomb(folder / "zeros.json.gz", b"", bytes(64), b""))
+    path, _ = sqlite_export(folder)
     for name, fill in (("lines", b"\n"), ("line", b"x" * 64), ("objects", b'{"k": 1}\n')):
         log = _bomb(folder / f"{name}.log.gz", b"started\n", fill, b"")
-        yield _report(path, "--acceptance", log)
-    yield _report(_parquet_bomb(folder / "rows"), told="rows")
+        yield report_of(path, "--acceptance", log)
+    yield report_of(_parquet_bomb(folder / "rows"), told="rows")
 
 
 def _bomb(path: Path, head: bytes, fill: bytes, tail: bytes) -> Path:
@@ -302,20 +302,20 @@ def _parquet_bomb(folder: Path) -> Path:
 def deep_nesting(folder: Path) -> Iterator[BadInput]:
     """Brackets in brackets, 100,000 deep."""
     lists, objects = "[" * _DEEP + "]" * _DEEP, '{"a":' * _DEEP + "1" + "}" * _DEEP
-    data, ops = _kineto()
+    data, ops = kineto_text()
     text = data.decode()
     for name, value in (("lists", lists), ("objects", objects), ("open", "[" * _DEEP)):
-        yield _report(_written(folder, f"{name}.json", value.encode()))
+        yield report_of(written(folder, f"{name}.json", value.encode()))
         more = text.replace('"schemaVersion": 1', f'"schemaVersion": 1, "deep": {value}')
-        path = _written(folder, f"{name} before.json", more.encode())
-        yield _report(path, ops=None if name == "open" else ops)
+        path = written(folder, f"{name} before.json", more.encode())
+        yield report_of(path, ops=None if name == "open" else ops)
         whole, end = text[: text.rindex("]")], text[text.rindex("]") :]
         inner = f'{whole}, {{"ph": "X", "cat": "kernel", "args": {value}}}{end}'
-        yield _report(_written(folder, f"{name} inside.json", inner.encode()), ops=MAY_DIFFER)
-        log = _written(folder, f"{name}.log", value.encode())
-        yield _report(_sqlite(folder)[0], "--acceptance", log)
-        rules = _written(folder, f"{name}.toml", f"rule = {value}".encode())
-        yield _report(_sqlite(folder)[0], "--phases", rules)
+        yield report_of(written(folder, f"{name} inside.json", inner.encode()), ops=MAY_DIFFER)
+        log = written(folder, f"{name}.log", value.encode())
+        yield report_of(sqlite_export(folder)[0], "--acceptance", log)
+        rules = written(folder, f"{name}.toml", f"rule = {value}".encode())
+        yield report_of(sqlite_export(folder)[0], "--phases", rules)
 
 
 def corrupt_sqlite(folder: Path) -> Iterator[BadInput]:
@@ -327,20 +327,20 @@ def corrupt_sqlite(folder: Path) -> Iterator[BadInput]:
         for _ in range(dice.choice((1, 5, 50))):
             place = dice.randrange(100, len(data) - 64)
             changed[place : place + 64] = dice.randbytes(64)
-        yield _report(_written(folder, f"pages{number}.sqlite", bytes(changed)), ops=EITHER)
+        yield report_of(written(folder, f"pages{number}.sqlite", bytes(changed)), ops=EITHER)
     for number in range(1, 20):
         cut = data[: len(data) * number // 20]
-        yield _report(_written(folder, f"cut{number}.sqlite", cut))
+        yield report_of(written(folder, f"cut{number}.sqlite", cut))
     for number in range(3):
         sealed = data[:16] + dice.randbytes(len(data) - 16)
-        yield _report(_written(folder, f"sealed{number}.sqlite", sealed))
-        yield _report(_written(folder, f"noise{number}.sqlite", dice.randbytes(len(data))))
-    yield _report(_written(folder, "head.sqlite", data[:100]))
+        yield report_of(written(folder, f"sealed{number}.sqlite", sealed))
+        yield report_of(written(folder, f"noise{number}.sqlite", dice.randbytes(len(data))))
+    yield report_of(written(folder, "head.sqlite", data[:100]))
 
 
 def left_over_journals(folder: Path) -> Iterator[BadInput]:
     """A database whose writer is gone: rows in a write-ahead log count, a hot journal refuses."""
-    path, ops = _sqlite(folder, "written.sqlite")
+    path, ops = sqlite_export(folder, "written.sqlite")
     with closing(sqlite3.connect(path)) as writer:
         writer.execute("PRAGMA journal_mode = WAL")
         writer.execute(f"INSERT INTO {KERNEL} SELECT * FROM {KERNEL} LIMIT 3")
@@ -350,13 +350,13 @@ def left_over_journals(folder: Path) -> Iterator[BadInput]:
         shutil.copy(path, folder / "torn.sqlite")
         log = (folder / "left.sqlite-wal").read_bytes()
     (folder / "torn.sqlite-wal").write_bytes(log[: len(log) // 3])
-    yield _report(folder / "left.sqlite", ops=ops + 3)
-    yield _report(folder / "torn.sqlite", ops=ops)
-    hot, _ = _sqlite(folder, "hot.sqlite")
+    yield report_of(folder / "left.sqlite", ops=ops + 3)
+    yield report_of(folder / "torn.sqlite", ops=ops)
+    hot, _ = sqlite_export(folder, "hot.sqlite")
     hot.with_name("hot.sqlite-journal").write_bytes(
         b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7" + bytes(512)
     )
-    yield _report(hot, told="cut off")
+    yield report_of(hot, told="cut off")
 
 
 def hostile_schema(folder: Path) -> Iterator[BadInput]:
@@ -371,28 +371,28 @@ def hostile_schema(folder: Path) -> Iterator[BadInput]:
             "SELECT randomblob(1000000000) AS start, 1 AS end",
         )
     ):
-        path, _ = _sqlite(folder, f"view{number}.sqlite")
+        path, _ = sqlite_export(folder, f"view{number}.sqlite")
         with closing(sqlite3.connect(path)) as database, database:
             database.execute(f"ALTER TABLE {KERNEL} RENAME TO hidden")
             database.execute(f"CREATE VIEW {KERNEL} AS {body}")
-        yield _report(path, ops=0)
-    path, ops = _sqlite(folder, "trigger.sqlite")
+        yield report_of(path, ops=0)
+    path, ops = sqlite_export(folder, "trigger.sqlite")
     with closing(sqlite3.connect(path)) as database, database:
         for act in ("INSERT", "UPDATE", "DELETE"):
             body = f"AFTER {act} ON {KERNEL} BEGIN DELETE FROM {KERNEL}; END"
             database.execute(f"CREATE TRIGGER on_{act} {body}")
-    yield _report(path, ops=ops)
+    yield report_of(path, ops=ops)
     for module in ("fts5(start, end, deviceId, streamId)", "rtree(id, start, end)"):
-        path, _ = _sqlite(folder, f"{module[:4]}.sqlite")
+        path, _ = sqlite_export(folder, f"{module[:4]}.sqlite")
         with closing(sqlite3.connect(path)) as database, database:
             database.execute(f"DROP TABLE {KERNEL}")
             database.execute(f"CREATE VIRTUAL TABLE {KERNEL} USING {module}")
-        yield _report(path, ops=0)
-    path, ops = _sqlite(folder, "names.sqlite")
+        yield report_of(path, ops=0)
+    path, ops = sqlite_export(folder, "names.sqlite")
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("""CREATE TABLE "a""; ATTACH 'x.db' AS x; --" (a INTEGER)""")
         database.execute(f"CREATE INDEX odd ON {NVTX} (abs(start))")
-    yield _report(path, ops=ops)
+    yield report_of(path, ops=ops)
 
 
 def odd_values(folder: Path) -> Iterator[BadInput]:
@@ -410,16 +410,16 @@ def odd_values(folder: Path) -> Iterator[BadInput]:
         '"end" = start + 1125899906842624',
     ]
     for number, change in enumerate(changes):
-        path, _ = _sqlite(folder, f"{number}.sqlite")
+        path, _ = sqlite_export(folder, f"{number}.sqlite")
         rows = "" if "WHERE" in change or number % 2 else " WHERE rowid % 2 = 0"
         with closing(sqlite3.connect(path)) as database, database:
             database.execute(f"UPDATE {KERNEL} SET {change}{rows}")
-        yield _report(path, ops=_recounted(path))
+        yield report_of(path, ops=_recounted(path))
     for table in (KERNEL, RUNTIME, NVTX, "StringIds"):
-        path, _ = _sqlite(folder, f"twice {table}.sqlite")
+        path, _ = sqlite_export(folder, f"twice {table}.sqlite")
         with closing(sqlite3.connect(path)) as database, database:
             database.execute(f"INSERT INTO {table} SELECT * FROM {table}")
-        yield _report(path, ops=_recounted(path))
+        yield report_of(path, ops=_recounted(path))
 
 
 def _recounted(path: Path) -> int:
@@ -434,7 +434,7 @@ def _recounted(path: Path) -> int:
 
 def many_names(folder: Path) -> Iterator[BadInput]:
     """Two million ranges, each by a name of its own."""
-    path, ops = _sqlite(folder)
+    path, ops = sqlite_export(folder)
     thread = global_tid(4100)
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("PRAGMA journal_mode = OFF")
@@ -443,7 +443,7 @@ def many_names(folder: Path) -> Iterator[BadInput]:
             "VALUES (?, ?, 59, ?, ?)",
             ((10 * at, 10 * at + 5, thread, f"request {at}") for at in range(_MANY_NAMES)),
         )
-    yield _report(path, ops=ops)
+    yield report_of(path, ops=ops)
     yield BadInput(("ranges", path), MAY_DIFFER)
     events = _kineto_events()
     text = ",\n".join(
@@ -453,30 +453,30 @@ def many_names(folder: Path) -> Iterator[BadInput]:
     )
     whole = LAYOUTS["kineto"]({"schemaVersion": 1}, events)
     whole = f"{whole[: whole.rindex(']')]},\n{text}]}}"
-    yield _report(_written(folder, "names.json", whole.encode()), ops=len(events) // 3)
+    yield report_of(written(folder, "names.json", whole.encode()), ops=len(events) // 3)
 
 
 def report_as_trace(folder: Path) -> Iterator[BadInput]:
     """A report where a trace belongs, and the other way round."""
-    path, ops = _sqlite(folder)
+    path, ops = sqlite_export(folder)
     report = folder / "report.json"
-    yield _report(path, "-o", report, ops=ops)
-    yield _report(report, told="format is not known")
+    yield report_of(path, "-o", report, ops=ops)
+    yield report_of(report, told="format is not known")
     yield BadInput(("ranges", report))
-    yield _report(path, "--acceptance", report)
-    yield _report(path, "--phases", report)
+    yield report_of(path, "--acceptance", report)
+    yield report_of(path, "--phases", report)
 
 
 def odd_outputs(folder: Path) -> Iterator[BadInput]:
     """Outputs that are folders, traces, full, or in no folder."""
-    path, _ = _sqlite(folder)
-    yield _report(path, "-o", folder)
-    yield _report(path, "-o", folder / "nowhere" / "report.json")
-    yield _report(path, "-o", path)
-    yield _report(path, "-o", "/dev/full")
-    yield _report(path, "-o", folder / ("x" * 300))
-    yield _report(path, "-o", path / "report.json")
-    yield _report(path, "-o", "")
+    path, _ = sqlite_export(folder)
+    yield report_of(path, "-o", folder)
+    yield report_of(path, "-o", folder / "nowhere" / "report.json")
+    yield report_of(path, "-o", path)
+    yield report_of(path, "-o", "/dev/full")
+    yield report_of(path, "-o", folder / ("x" * 300))
+    yield report_of(path, "-o", path / "report.json")
+    yield report_of(path, "-o", "")
 
 
 KINDS: Final[dict[str, Callable[[Path], Iterator[BadInput]]]] = {

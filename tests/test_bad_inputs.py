@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.bad_input_runs import Run, problem
-from tests.bad_inputs import KINDS, SLOW
+from tests.bad_inputs import SLOW
 from tests.harness import run_cli
+from tests.hostile_inputs import ALL_KINDS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,18 +18,18 @@ _EVERY = 4
 """One input of so many; `benchmarks/bad_input.py` tries all."""
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS.keys() - SLOW - {"no permission"}))
+@pytest.mark.parametrize("kind", sorted(ALL_KINDS.keys() - SLOW - {"no permission"}))
 def test_bad_input(kind: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     from traceanalyzer.__main__ import main
 
-    for bad in list(KINDS[kind](tmp_path))[::_EVERY]:
+    for bad in list(ALL_KINDS[kind](tmp_path))[::_EVERY]:
         capfd.readouterr()
         with pytest.raises(SystemExit) as ended:
             main([str(argument) for argument in bad.arguments])
         out, err = capfd.readouterr()
         code = ended.value.code
         assert isinstance(code, int)
-        done = Run(code, out.encode(errors="replace"), err.encode(errors="replace"), 0.0, 0.0, 0.0)
+        done = Run(code, out.encode(errors="replace"), err.encode(errors="replace"), 0.0, 0.0)
         assert problem(bad, done) is None, f"{bad}: {code} {err}"
 
 

@@ -41,7 +41,8 @@ def is_whole(export: Path) -> bool:
     files; one that fills the disk leaves parquet files without their footer, and says it went
     well (2022.4, 2023.4).
     """
-    with suppress(OSError, sqlite3.Error):
+    # A damaged schema may be quoted in an error in bytes that are no UTF-8.
+    with suppress(OSError, sqlite3.Error, UnicodeDecodeError):
         return _is_whole_folder(export) if export.is_dir() else _is_whole_database(export)
     return False
 

@@ -151,11 +151,13 @@ def test_k_may_come_from_the_caller() -> None:
 def test_a_line_that_was_cut_is_left_out_and_said(cut: str) -> None:
     reading = parse_acceptance(f"{_as_json([_GOOD])}\n{cut}")
     assert reading.request_cycles == 1
-    assert "1 line cut or damaged: left out" in reading.notes
+    said = "1 line of JSON that does not end in the line: left out (the first is line 2)"
+    assert said in reading.notes
 
 
 def test_a_row_that_was_cut_is_left_out_and_said() -> None:
     for cut in ("2,a,3", '2,"a'):
         reading = parse_acceptance(f"{_as_csv([_GOOD])}{cut}")
         assert reading.request_cycles == 1
-        assert "1 line cut or damaged: left out" in reading.notes
+        said = "1 line without as many values as the header names"
+        assert f"{said}: left out (the first is line 3)" in reading.notes

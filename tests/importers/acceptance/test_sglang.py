@@ -12,8 +12,14 @@ from hypothesis import strategies as st
 
 from tests.strategies import examples
 from traceanalyzer.errors import InputError
+from traceanalyzer.importers.acceptance.lines import CUT
 from traceanalyzer.importers.acceptance.log import parse_acceptance
-from traceanalyzer.importers.acceptance.sglang import DecodeLine, decode_lines
+from traceanalyzer.importers.acceptance.sglang import (
+    NO_LENGTH,
+    SILENT,
+    DecodeLine,
+    decode_lines,
+)
 from traceanalyzer.importers.acceptance.sglang_server import draft_tokens_fitting, release_of
 
 
@@ -100,26 +106,50 @@ def test_a_line_cut_anywhere_never_gives_another_accept_len(
     line = _line(version, it)
     cut = line[: data.draw(st.integers(0, len(line)))]
     for found in decode_lines(cut):
-        assert found is None or (found.running, found.accept_len) == (it.running, it.accept_len)
+        assert found == CUT or (
+            isinstance(found, DecodeLine)
+            and (found.running, found.accept_len) == (it.running, it.accept_len)
+        )
 
 
 def test_two_lines_joined_by_another_process_are_both_read() -> None:
     text = _line("0.5.9", Written(running=1)) + _line("0.5.9", Written(running=2))
-    assert [found and found.running for found in decode_lines(text)] == [1, 2]
+    assert [_running(found) for found in decode_lines(text)] == [1, 2]
     cut = _line("0.5.9", Written(running=1))[:60] + _line("0.5.9", Written(running=2))
-    assert [found and found.running for found in decode_lines(cut)] == [None, 2]
+    assert [_running(found) for found in decode_lines(cut)] == [CUT, 2]
+
+
+def _running(found: DecodeLine | str) -> int | str:
+    return found if isinstance(found, str) else found.running
 
 
 def test_a_block_accept_len_alone_is_none() -> None:
     line = _line("0.5.23 capped", Written()).replace("accept len: 2.25, ", "", 1)
     assert "block accept len: 9.99" in line
-    assert list(decode_lines(line)) == [None]
+    assert list(decode_lines(line)) == [SILENT]
 
 
 @pytest.mark.parametrize("wrong", ["nan", "inf", "2,25", "-1.00", "2.2.5"])
 def test_damaged_numbers_are_no_figure(wrong: str) -> None:
     line = _line("0.5.9", Written()).replace("accept len: 2.25", f"accept len: {wrong}")
-    assert list(decode_lines(line)) == [None]
+    assert list(decode_lines(line)) == [NO_LENGTH]
+
+
+@pytest.mark.parametrize(
+    ("whole", "wrong", "says"),
+    [
+        ("accept len: 2.25, accept rate: 0.42, ", "", SILENT),
+        ("accept len: 2.25", "accept len: nan", NO_LENGTH),
+        ("#running-req: 3", "#running-req: x", CUT),
+    ],
+)
+def test_what_is_left_out_is_told_with_its_line(whole: str, wrong: str, says: str) -> None:
+    line = _line("0.5.9", Written())
+    assert whole in line
+    bad = line.replace(whole, wrong)
+    reading = parse_acceptance("\n".join((line, "INFO", bad, bad)))
+    assert f"2 decode lines {says}: left out (the first is line 3)" in reading.notes
+    assert reading.accept_len == parse_acceptance(line).accept_len
 
 
 def _log(version: str, lines: list[Written]) -> str:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Final
 
 from traceanalyzer.errors import InputError
+from traceanalyzer.importers.endless import refuse_endless
 from traceanalyzer.importers.expansion import UNPACKS_TO_TOO_MUCH, is_too_much
 
 if TYPE_CHECKING:
@@ -28,6 +29,9 @@ MOST_DRAFT_TOKENS: Final = 4096
 
 LARGEST_COUNT: Final = 1 << 53
 """Above it floats skip whole numbers."""
+
+CUT: Final = "cut or damaged"
+"""Why a line is of no use, where it does not hold what such a line holds."""
 
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _UTF16_MARKS: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -107,6 +111,7 @@ class LogText:
             InputError: The file cannot be opened or read.
         """
         try:
+            refuse_endless(self.path)
             with self.path.open("rb") as file:
                 yield from self._lines(file)
         except _TooMuchError:
@@ -186,6 +191,34 @@ def fields_of(text: str) -> dict[str, list[str]]:
         else:
             values.append(piece)
     return fields
+
+
+class LeftOut:
+    """Lines that are of no use, by what is wrong with them."""
+
+    def __init__(self) -> None:
+        self.first: tuple[int, str] | None = None
+        """The first of all and its text, as an error message quotes it."""
+        self._by_reason: dict[str, tuple[int, int]] = {}
+
+    def add(self, wrong: str, number: int, line: str) -> None:
+        """Count a line.
+
+        Args:
+            wrong: What is wrong, as it follows "2 lines".
+            number: The line's.
+            line: Its text.
+        """
+        count, first = self._by_reason.get(wrong, (0, number))
+        self._by_reason[wrong] = count + 1, first
+        self.first = self.first or (number, shown(line))
+
+    def notes(self, noun: str = "line") -> list[str]:
+        """What is said of them."""
+        return [
+            f"{plural(count, noun)} {wrong}: left out (the first is line {first})"
+            for wrong, (count, first) in self._by_reason.items()
+        ]
 
 
 def shown(line: str) -> str:

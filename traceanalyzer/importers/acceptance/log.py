@@ -14,7 +14,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 
 from traceanalyzer.errors import InputError
-from traceanalyzer.importers.acceptance.lines import Known, LogText, lines_of, plural, shown
+from traceanalyzer.importers.acceptance.lines import (
+    Known,
+    LeftOut,
+    LogText,
+    lines_of,
+    plural,
+    shown,
+)
 from traceanalyzer.importers.acceptance.numbers import parse_number, reading_of_number
 from traceanalyzer.importers.acceptance.prometheus import SglangGauges, VllmCounters
 from traceanalyzer.importers.acceptance.records import CsvRows, Records
@@ -136,8 +143,7 @@ class _Reader:
         self._of_objects = [kind.offer_object for kind in kinds if hasattr(kind, "offer_object")]
         self._first: tuple[int, str] | None = None
         self._lines = 0
-        self._cut = 0
-        self._cut_first: tuple[int, str] | None = None
+        self._left_out = LeftOut()
 
     def read_file(self, path: Path) -> list[str]:
         """Take all lines of a file, and say what of it could not be read."""
@@ -176,16 +182,14 @@ class _Reader:
             return
         value = _json_in(line)
         if value is None:
-            self._cut += 1
-            self._cut_first = self._cut_first or (number, shown(line))
+            self._left_out.add("of JSON that does not end in the line", number, line)
         else:
             self._value(number, value)
 
     def _row(self, number: int, line: str, rows: CsvRows) -> None:
         record = rows.record(line)
         if record is None:
-            self._cut += 1
-            self._cut_first = self._cut_first or (number, shown(line))
+            self._left_out.add("without as many values as the header names", number, line)
         else:
             self._value(number, record)
 
@@ -210,8 +214,7 @@ class _Reader:
                 blank = _BLANK.match(text, at)
                 at = blank.end() if blank else len(text)
         except (ValueError, RecursionError):
-            self._cut += 1
-            self._cut_first = (number, shown(line))
+            self._left_out.add("from which on the JSON is cut or damaged", number, line)
 
     def _value(self, number: int, value: object) -> None:
         """Hand on a JSON object, or each object of a list."""
@@ -263,8 +266,7 @@ class _Reader:
             found = " and ".join(f"{kind.kind} (line {kind.used})" for kind in used)
             raise InputError(f"it holds {found}: which of them?", next_step=_ONE_KIND)
         reading = used[0].reading()
-        cut = [f"{plural(self._cut, 'line')} cut or damaged: left out"] if self._cut else []
-        return replace(reading, notes=(*reading.notes, *cut, *damages))
+        return replace(reading, notes=(*reading.notes, *self._left_out.notes(), *damages))
 
     def _used(self) -> list[_Kind]:
         return [kind for kind in self._kinds if kind.used is not None]
@@ -273,7 +275,7 @@ class _Reader:
         if self._first is None:
             return InputError("it is empty", next_step="Give a log in which requests were decoded.")
         candidates = [kind.unusable for kind in self._kinds if kind.unusable is not None]
-        candidates += [self._cut_first] if self._cut_first else []
+        candidates += [self._left_out.first] if self._left_out.first else []
         number, line = min(candidates, default=self._first)
         looked_for = "; ".join(kind.looked_for for kind in self._kinds)
         return InputError(

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from traceanalyzer.errors import InputError
 from traceanalyzer.importers.acceptance.lines import (
+    CUT,
     Known,
+    LeftOut,
     fields_of,
     number_in,
     plural,
-    shown,
     whole_number,
 )
 from traceanalyzer.importers.acceptance.numbers import convert, is_overlap
@@ -35,6 +36,8 @@ _NOTHING_RAN: Final = re.compile(r"#running-req: 0\b")
 _FLUSH: Final = re.compile(r"\bavg_spec_accept_length=([\w.+-]+)")
 _TINY: Final = 0.5  # of the usual throughput: below it a line spans a start or a pause
 _BONUS_TWICE: Final = 2
+SILENT: Final = "without 'accept len'"  # nothing was speculated
+NO_LENGTH: Final = "whose 'accept len' is no number from 0 up"
 _LAST_FLUSH: Final = ("of several flush lines the last one is taken",)
 
 
@@ -57,11 +60,11 @@ class DecodeLine:
     throughput: float | None
 
 
-def decode_lines(line: str) -> Iterator[DecodeLine | None]:
+def decode_lines(line: str) -> Iterator[DecodeLine | str]:
     """Read the decode lines in a line, of which processes that share a log may have joined two.
 
     Yields:
-        A decode line, or None for one that was cut, is damaged, or says nothing of acceptance.
+        A decode line, or why it is of no use: `CUT`, `SILENT` or `NO_LENGTH`.
         Source: SGLang 0.4.6 to 0.4.9 `scheduler.py`, 0.5.3 to 0.5.12 `scheduler_metrics_mixin.py`,
         0.5.15 and later `metrics_reporter.py`.
     """
@@ -70,12 +73,16 @@ def decode_lines(line: str) -> Iterator[DecodeLine | None]:
         figures = {name: values[0] for name, values in fields.items() if len(values) == 1}
         running = whole_number(figures.get("#running-req"))
         accept_len = number_in(figures.get("accept len"))
-        if running is None or accept_len is None or accept_len < 0:
-            yield None
+        throughput = figures.get("gen throughput (token/s)")
+        if running is None or ("accept len" not in fields and throughput is None):
+            yield CUT
+        elif "accept len" not in fields:
+            yield SILENT
+        elif accept_len is None or accept_len < 0:
+            yield NO_LENGTH
         else:
             rate = number_in(figures.get("accept rate"))
-            throughput = number_in(figures.get("gen throughput (token/s)"))
-            yield DecodeLine(stop, running, accept_len, rate, throughput)
+            yield DecodeLine(stop, running, accept_len, rate, number_in(throughput))
 
 
 @dataclass(slots=True)
@@ -136,7 +143,7 @@ class SglangLog:
         self._known = known
         self._server = Server(known.version)
         self._lines = _Lines()
-        self._unusable_lines = 0
+        self._left_out = LeftOut()
         self._flush: tuple[int, float] | None = None
         self._paused = True
         self._fitting: Fitting | None = None
@@ -165,9 +172,9 @@ class SglangLog:
         if self._server.is_other_rank(line):
             return
         for found in decode_lines(line):
-            if found is None:
-                self._unusable_lines += 1
-                self.unusable = self.unusable or (number, shown(line))
+            if isinstance(found, str):
+                self._left_out.add(found, number, line)
+                self.unusable = self._left_out.first
                 continue
             self._server.same_format(number, line, found.stop, found.accept_rate is not None)
             self.used = self.used or number
@@ -281,15 +288,12 @@ class SglangLog:
                 f"{self._server.groups} data-parallel groups are pooled; throughput and requests "
                 "are those of one group"
             )
-        notes += _counted(self._server.other_rank_lines, "repeated by another rank", "left out")
-        notes += _counted(self._unusable_lines, "cut, damaged or without 'accept len'", "left out")
+        if (repeated := self._server.other_rank_lines) > 0:
+            notes.append(f"{plural(repeated, 'decode line')} repeated by another rank: left out")
+        notes += self._left_out.notes("decode line")
         if self._flush is not None:
             notes.append(f"the log's own mean, avg_spec_accept_length, is {self._flush[1]:.3f}")
         return notes
-
-
-def _counted(count: int, what: str, done: str) -> list[str]:
-    return [f"{plural(count, 'decode line')} {what}: {done}"] if count else []
 
 
 def _named(version: str | None) -> str:

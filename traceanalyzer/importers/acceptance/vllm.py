@@ -11,7 +11,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 from traceanalyzer.errors import InputError
-from traceanalyzer.importers.acceptance.lines import Known, plural, shown
+from traceanalyzer.importers.acceptance.lines import Known, LeftOut, plural, shown
 from traceanalyzer.importers.acceptance.numbers import convert
 from traceanalyzer.importers.acceptance.vllm_lines import MetricsLine, metrics_lines
 from traceanalyzer.speculation.acceptance import AcceptanceCounts, AcceptanceReading
@@ -78,7 +78,8 @@ class VllmLog:
         self._sums = _Sums()
         self._first: tuple[int, int] | None = None
         self._bonus_included: set[bool] = set()
-        self._idle = self._unusable_lines = 0
+        self._idle = 0
+        self._left_out = LeftOut()
         self._running = self._running_drafts = self._running_sum = 0
 
     def offer(self, number: int, line: str) -> None:
@@ -96,9 +97,9 @@ class VllmLog:
         elif "LLM" in line and (version := _VERSION.search(line)) is not None:
             self._version = self._version or version[1]
 
-    def _take(self, number: int, line: str, found: MetricsLine | None) -> None:
-        if found is None:
-            self._unusable_lines += 1
+    def _take(self, number: int, line: str, found: MetricsLine | str) -> None:
+        if isinstance(found, str):
+            self._left_out.add(found, number, line)
             self.unusable = self.unusable or (number, shown(line))
         elif found.drafted == 0:
             self._idle += 1
@@ -209,9 +210,7 @@ class VllmLog:
             notes.append("the throughput is over whole log intervals, pauses included")
         if self._idle:
             notes.append(f"{plural(self._idle, 'line')} without drafts left out")
-        if self._unusable_lines:
-            notes.append(f"{plural(self._unusable_lines, 'line')} cut or damaged: left out")
-        return notes
+        return notes + self._left_out.notes()
 
 
 def _sum(left: Sequence[_Number], right: Sequence[_Number]) -> list[_Number]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.importers.acceptance.lines import fields_of, number_in, whole_number
+from traceanalyzer.importers.acceptance.lines import CUT, fields_of, number_in, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,34 +83,40 @@ class MetricsLine:
         return counts if told and falling else None
 
 
-def metrics_lines(line: str) -> Iterator[MetricsLine | None]:
+TOO_MANY_ACCEPTED: Final = "with more tokens accepted than drafted"
+DISAGREEING: Final = "whose shares by position do not add up to the mean acceptance length"
+
+
+def metrics_lines(line: str) -> Iterator[MetricsLine | str]:
     """Read the metrics in a line, of which processes that share a log may have joined two.
 
     Yields:
-        A line of metrics, or None for one that was cut or is damaged.
+        A line of metrics, or why it is of no use: `CUT`, `TOO_MANY_ACCEPTED` or `DISAGREEING`.
     """
     for text in _METRICS.findall(line):
         is_older = text.startswith("Draft acceptance rate")
         yield _metrics_in(fields_of(text + "," if is_older else text))  # it ends with a position
 
 
-def _metrics_in(fields: dict[str, list[str]]) -> MetricsLine | None:
+def _metrics_in(fields: dict[str, list[str]]) -> MetricsLine | str:
     accepted = whole_number(_amount(fields, "Accepted", " tokens"))
     drafted = whole_number(_amount(fields, "Drafted", " tokens"))
     positions = fields.get("Per-position acceptance rate", [])
-    if accepted is None or drafted is None or accepted > drafted:
-        return None
+    if accepted is None or drafted is None:
+        return CUT
+    if accepted > drafted:
+        return TOO_MANY_ACCEPTED
     if drafted == 0:
         return MetricsLine(0, 0, None, (), None)  # its means are "nan"
     mean = number_in(_amount(fields, "Mean acceptance length"))
     if (mean is None) != (not positions):
-        return None
+        return CUT
     if not all(_THREE_DECIMALS.fullmatch(each.strip()) for each in positions):
-        return None
+        return CUT
     survival = tuple(float(each) for each in positions)
     drafted_per_s = number_in(_amount(fields, "Drafted throughput", " tokens/s"))
     found = MetricsLine(accepted, drafted, mean, survival, drafted_per_s)
-    return found if found.is_whole else None
+    return found if found.is_whole else DISAGREEING
 
 
 def _amount(fields: dict[str, list[str]], name: str, unit: str = "") -> str | None:

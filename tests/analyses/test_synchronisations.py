@@ -39,7 +39,9 @@ def found_in(ranges: list[dict[str, Any]], calls: list[dict[str, Any]]) -> list[
     phased = Measured(build(ranges=ranges, launches=calls)).phased
     return [
         (phased.labels[label], scope, number, host_ns)
-        for label, scope, number, host_ns in synchronisations(phased).iter_rows()
+        for label, scope, number, host_ns in synchronisations(
+            phased.trace, phased.spans
+        ).iter_rows()
     ]
 
 
@@ -78,7 +80,7 @@ def test_in_a_cycle_outside_its_phases_is_other_and_outside_of_it_nothing() -> N
 def test_synchronising_calls_are_counted_as_one_by_one(trace: Trace) -> None:
     reference = Reference(trace, MEANINGS)
     phased = Measured(trace).phased
-    table = synchronisations(phased)
+    table = synchronisations(phased.trace, phased.spans)
     wanted = 0
     for launch in reference.launches:
         name = launch["text"]

@@ -67,7 +67,7 @@ def test_rows_are_the_kept_cycles_of_the_reference(trace: Trace) -> None:
         )
         for row in found.rows
     ]
-    assert sorted(rows, key=lambda row: row[:2]) == sorted(expected, key=lambda row: row[:2])
+    assert sorted(rows, key=lambda row: row[:3]) == sorted(expected, key=lambda row: row[:3])
     assert found.of == len(expected)
     assert {row.state for row in found.rows} <= {"kept"}
     _check_that_whole_cycles_are_on_each_rank_once(found.rows)

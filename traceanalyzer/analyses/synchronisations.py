@@ -17,7 +17,8 @@ from traceanalyzer.phases.attribution import launch_intervals
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from traceanalyzer.phases.phased import PhasedTrace
+    from traceanalyzer.phases.spans import Spans
+    from traceanalyzer.trace import Trace
 
 SCOPES: Final = ("device", "stream", "event", "copy")
 
@@ -31,17 +32,17 @@ _PATTERNS: Final = {
 _COPIES: Final = r"^(?:cuda|cu|hip)Memcpy"
 
 
-def synchronisations(phased: PhasedTrace) -> pl.DataFrame:
-    """Blocking calls inside phase and cycle ranges.
+def synchronisations(trace: Trace, spans: Spans) -> pl.DataFrame:
+    """Blocking calls inside phase and cycle ranges, of processes with and without GPU work.
 
     Returns:
-        One row a label and scope: label (place in `phased.labels`; "other" is in a cycle, outside
-        every phase), scope, calls, host_ns. Calls outside every known range are left out.
+        One row a label and scope: label (place in `spans.phases`, after them "other": in a cycle,
+        outside every phase), scope, calls, host_ns. Calls outside every known range are left out.
     """
-    rows, scope = _blocking_calls(phased)
-    calls = launch_intervals(phased.trace, rows)
-    label = _labels(phased, rows)
-    known = label < len(phased.labels) - 1
+    rows, scope = _blocking_calls(trace)
+    calls = launch_intervals(trace, rows)
+    label = _labels(trace, spans, rows)
+    known = label <= len(spans.phases)
     return (
         pl.DataFrame(
             {
@@ -57,9 +58,8 @@ def synchronisations(phased: PhasedTrace) -> pl.DataFrame:
     )
 
 
-def _blocking_calls(phased: PhasedTrace) -> tuple[NDArray[np.int64], list[str]]:
+def _blocking_calls(trace: Trace) -> tuple[NDArray[np.int64], list[str]]:
     """Rows in `trace.launches` of the blocking calls, and the scope of each."""
-    trace = phased.trace
     text = pl.col("text").str
     is_copy = text.contains(_COPIES) & ~text.contains("Async", literal=True)
     matches = [(text.contains(pattern), scope) for scope, pattern in _PATTERNS.items()]
@@ -72,16 +72,16 @@ def _blocking_calls(phased: PhasedTrace) -> tuple[NDArray[np.int64], list[str]]:
     return rows, named.drop_nulls().to_list()
 
 
-def _labels(phased: PhasedTrace, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The phase whose range contains each call, "other" inside a cycle range, "unattributed"."""
-    other, outside = len(phased.labels) - 2, len(phased.labels) - 1
-    calls = launch_intervals(phased.trace, rows)
-    label = np.full(rows.size, outside, np.int64)
-    for chosen, fallback in ((phased.spans.is_cycle, other), (phased.spans.phase >= 0, None)):
-        ranges = phased.spans.rows(chosen)
+def _labels(trace: Trace, spans: Spans, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The phase whose range contains each call, "other" inside a cycle range, else one more."""
+    other = len(spans.phases)
+    calls = launch_intervals(trace, rows)
+    label = np.full(rows.size, other + 1, np.int64)
+    for chosen, fallback in ((spans.is_cycle, other), (spans.phase >= 0, None)):
+        ranges = spans.rows(chosen)
         if not ranges.size or not rows.size:
             continue
-        found = Containers(phased.spans.intervals.take(ranges)).innermost(calls)
+        found = Containers(spans.intervals.take(ranges)).innermost(calls)
         held = found >= 0
-        label[held] = fallback if fallback is not None else phased.spans.phase[ranges][found[held]]
+        label[held] = fallback if fallback is not None else spans.phase[ranges][found[held]]
     return label

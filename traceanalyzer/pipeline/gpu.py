@@ -43,7 +43,7 @@ def measured_on_gpu(phased: PhasedTrace) -> dict[str, pl.DataFrame]:
         "coverage": coverage_ledger(phased),
         "launches": cycle_launches(phased),
         "parts": sub_phase_time(phased),
-        "syncs": synchronisations(phased),
+        "syncs": synchronisations(phased.trace, phased.spans),
         "inferred": record_table(LaneInference, phased.inference.lanes if phased.inference else ()),
         "carried": record_table(CarriedPhase, phased.carried),
     }

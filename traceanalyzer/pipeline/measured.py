@@ -109,9 +109,8 @@ class Tables:
     name_facts: pl.DataFrame
 
 
-_OF_ALL_PARTS: Final = frozenset(
-    {"steps", "numbers", "inferred", "process_facts", "overhead_facts", "phase_facts", "name_facts"}
-)
+_FACTS: Final = ("process_facts", "overhead_facts", "phase_facts", "name_facts")
+_OF_ALL_PARTS: Final = frozenset({"steps", "numbers", "inferred", "syncs", *_FACTS})
 """Tables that a part timed on the host adds even where others are timed on the GPU."""
 
 # Few enough values for these types in any trace that int64 arrays of its ops fit in memory.

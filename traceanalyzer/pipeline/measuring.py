@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from traceanalyzer.analyses.synchronisations import synchronisations
 from traceanalyzer.diagnosis.facts import Facts, facts_of
 from traceanalyzer.phases.alignment import signed_steps
 from traceanalyzer.phases.carried_layers import with_carried_places
@@ -58,6 +59,7 @@ def measure(trace: Trace, choices: Choices, agreed: Agreed | None = None) -> Mea
     tables = {"steps": signed_steps(trace, spans), "numbers": _numbers(trace, spans)}
     if not trace.ops.height:
         tables |= measured_on_host(trace, spans) | _facts(trace, spans, None)
+        tables["syncs"] = synchronisations(trace, spans)
         return measured_of(trace, HOST, labels_of(spans.phases, HOST), tables)
     phased = settle_ops(trace, spans, infer=infer, stretched=stretched)
     phased = with_carried_places(phased, choices.known)

@@ -148,19 +148,11 @@ def concatenate(traces: Sequence[Trace], files: Sequence[int] | None = None) -> 
     return Trace(**joined)
 
 
-def divided(trace: Trace) -> list[Trace]:
-    """A trace in parts, each with GPU work of one process; one part if that cannot be.
-
-    Joined again, the parts hold the same rows, process after process.
-    """
-    parts = divisions(trace)
-    return [trace] if len(parts) == 1 else [taken(trace, *part) for part in parts]
-
-
 def divisions(trace: Trace) -> list[tuple[int, int]]:
-    """The processes of each part of a trace, see `divided`: the first, and the one after the last.
+    """The processes of each part of a trace: the first, and the one after the last.
 
-    Processes without ops go with the one before.
+    Each part has GPU work of one process; processes without ops go with the one before. There is
+    one part where a range crosses processes, and for several files.
     """
     working = trace.ops["process"].unique().sort().to_list()
     apart = trace.processes["file"].n_unique() > 1 or _crosses_processes(trace)

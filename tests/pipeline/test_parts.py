@@ -29,7 +29,7 @@ from traceanalyzer.pipeline.measuring import Choices, measure
 from traceanalyzer.pipeline.planning import grouped
 from traceanalyzer.pipeline.whole import answered
 from traceanalyzer.pipeline.workers import WorkerDied, WorkerProcesses
-from traceanalyzer.trace import Trace, concatenate, divided, taken
+from traceanalyzer.trace import Trace, concatenate, divisions, taken
 from traceanalyzer.verdict.known import Known
 
 if TYPE_CHECKING:
@@ -59,6 +59,11 @@ def in_parts(
         measured.append(measure(part, choices, known.get(place)))
         heard.listen(measured[-1])
     return answered(measured, files, options.answer(choices), again, known).to_json()
+
+
+def divided(trace: Trace) -> list[Trace]:
+    """A trace in the parts that can be measured by themselves."""
+    return [taken(trace, *part) for part in divisions(trace)]
 
 
 def _on_one_clock(drawn: Sequence[Trace]) -> bool:

@@ -75,10 +75,9 @@ def kept_report(
     found = None if place is None else place.found(_read_report)
     if found is None:
         started = time.perf_counter()
-        found = analysed(replace(options, known=Known()))
+        found = made = analysed(replace(options, known=Known()))
         if place is not None and _PASSING.isdisjoint(check.check for check in found.trust):
-            text = found.to_json()
-            place.keep(started, lambda folder: (folder / _REPORT_FILE).write_bytes(text))
+            place.keep(started, lambda folder: _write_report(made, folder))
     return judged(unjudged(found), options.known)
 
 
@@ -137,7 +136,7 @@ class _Place:
             self._store.discard(self._key)
             return None
 
-    def keep(self, started_s: float, write: Callable[[Path], Any]) -> None:
+    def keep(self, started_s: float, write: Callable[[Path], None]) -> None:
         """Keep a result that took long enough; where that fails, say so and go on."""
         if time.perf_counter() - started_s < _WORTH_S:
             return
@@ -157,6 +156,10 @@ def _read_report(folder: Path) -> Report:
     from traceanalyzer.report import Report
 
     return Report.from_json((folder / _REPORT_FILE).read_bytes())
+
+
+def _write_report(report: Report, folder: Path) -> None:
+    (folder / _REPORT_FILE).write_bytes(report.to_json())
 
 
 def _read_trace(folder: Path) -> Trace:

@@ -4,71 +4,40 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
 
-from traceanalyzer import analyze, load
-from traceanalyzer.report import Estimated, Report
-from traceanalyzer.simulation import (
-    NSYS_2025_5,
-    Eagle3Settings,
-    eagle3_server,
-    write_nsys_sqlite,
+from tests.simulated_passes import (
+    SMALL_SERVER,
+    TOTALS_SEED,
+    analyzed,
+    models_of,
+    node_pass,
+    totals_pass,
 )
+from traceanalyzer.report import Estimated, Report
+from traceanalyzer.simulation import eagle3_server
 from traceanalyzer.verdict.two_pass import with_shares
 
 if TYPE_CHECKING:
     from traceanalyzer.report import PartTime, PhaseParts
-    from traceanalyzer.simulation import Recording
 
-SERVER = replace(
-    Eagle3Settings.seed_case(cycles=22, ranks=1),
-    detail_cycles=0,
-    layers=6,
-    verify_ms=3.5,
-    verify_token_ms=0.5,
-    decode_ms=3.0,
-    prefill_ms=20.0,
-    inner_ranges=True,
-    capture_recorded=True,
-)
-SERVERS = {"mla_moe": SERVER, "dense": replace(SERVER, model="dense", layers=14)}
-TOTALS_SEED = 11
+SERVER = replace(SMALL_SERVER, inner_ranges=True, capture_recorded=True)
+SERVERS = models_of(SERVER)
 
 Key = tuple[str, str, int]
 """Phase, part ("layer"), number."""
 
 
-def analyzed(recording: Recording) -> Report:
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "trace.sqlite"
-        write_nsys_sqlite(recording, path, NSYS_2025_5)
-        return analyze(load(path))
-
-
-@cache
 def totals_of(model: str) -> Report:
     """The pass with whole-graph rows."""
-    return analyzed(eagle3_server(replace(SERVERS[model], graph_mode="graph", seed=TOTALS_SEED)))
+    return totals_pass(SERVERS[model])
 
 
-@cache
 def nodes_of(model: str, node_us: float, inside: float, seed: int) -> tuple[Report, Report]:
     """A pass with nodes and the same run without what recording them costs."""
-    settings = replace(
-        SERVERS[model],
-        graph_mode="node",
-        node_overhead_us=node_us,
-        node_overhead_inside_share=inside,
-        replay_overhead_us=12.0,
-        seed=seed,
-    )
-    recording = eagle3_server(settings)
-    assert recording.undisturbed is not None
-    return analyzed(recording), analyzed(recording.undisturbed)
+    return node_pass(SERVERS[model], node_us, inside, seed)
 
 
 def means(report: Report) -> dict[Key, PartTime]:

@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
 from itertools import pairwise
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.simulated_passes import SMALL_SERVER, analyzed, models_of, node_pass, totals_pass
 from tests.strategies import examples
 from tests.verdict.made import MS, SEED_COUNTS, phase, report, verify_bucket
-from traceanalyzer import analyze, load
 from traceanalyzer.analyses.kernel_classes import ROWS
 from traceanalyzer.errors import InputError
 from traceanalyzer.report import BucketPhase, ClassTime, Estimated, Report
-from traceanalyzer.simulation import (
-    NSYS_2025_5,
-    Eagle3Settings,
-    eagle3_server,
-    write_nsys_sqlite,
-)
+from traceanalyzer.simulation import eagle3_server
 from traceanalyzer.speculation.confidence import Estimate
 from traceanalyzer.verdict.judgement import judged
 from traceanalyzer.verdict.known import Known
@@ -42,7 +34,6 @@ from traceanalyzer.verdict.two_pass import unjudged, with_own_shares, with_share
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from traceanalyzer.simulation import Recording
 
 # Reports made by hand.
 
@@ -266,28 +257,11 @@ def test_the_name_of_overlap_is_that_of_its_row() -> None:
 
 # Simulated passes.
 
-SERVER = replace(
-    Eagle3Settings.seed_case(cycles=22, ranks=1),
-    detail_cycles=0,
-    layers=6,
-    verify_ms=3.5,
-    verify_token_ms=0.5,
-    decode_ms=3.0,
-    prefill_ms=20.0,
-)
-SERVERS = {"mla_moe": SERVER, "dense": replace(SERVER, model="dense", layers=14)}
+SERVERS = models_of(SMALL_SERVER)
 
 
-def analyzed(recording: Recording) -> Report:
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "trace.sqlite"
-        write_nsys_sqlite(recording, path, NSYS_2025_5)
-        return analyze(load(path))
-
-
-@cache
 def totals_of(model: str) -> Report:
-    return analyzed(eagle3_server(replace(SERVERS[model], seed=11)))
+    return totals_pass(SERVERS[model])
 
 
 def recorded_shares(found: Report) -> dict[tuple[str, str], float]:
@@ -301,20 +275,9 @@ def recorded_shares(found: Report) -> dict[tuple[str, str], float]:
     return shares
 
 
-@cache
 def slowed(model: str, node_us: float, inside: float, seed: int) -> tuple[Report, Report]:
     """A pass with nodes and its undisturbed twin."""
-    settings = replace(
-        SERVERS[model],
-        graph_mode="node",
-        node_overhead_us=node_us,
-        node_overhead_inside_share=inside,
-        replay_overhead_us=12.0,
-        seed=seed,
-    )
-    recording = eagle3_server(settings)
-    assert recording.undisturbed is not None
-    return analyzed(recording), analyzed(recording.undisturbed)
+    return node_pass(SERVERS[model], node_us, inside, seed)
 
 
 @pytest.mark.parametrize(
@@ -361,7 +324,7 @@ def assert_within(found: Estimated, truth: float) -> None:
 
 
 def test_cycles_of_both_kinds_in_one_capture_are_corrected_alike() -> None:
-    mixed = replace(SERVER, detail_cycles=8, node_overhead_us=1.0, seed=31)
+    mixed = replace(SMALL_SERVER, detail_cycles=8, node_overhead_us=1.0, seed=31)
     recording = eagle3_server(mixed)
     assert recording.undisturbed is not None
     truth = recorded_shares(analyzed(recording.undisturbed))

@@ -4,7 +4,7 @@ import random
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.strategies import examples
@@ -240,6 +240,7 @@ def test_the_fixed_step_of_the_seed_case() -> None:
 
 @examples(0.3)
 @given(MS, MS, MS, _sizes)
+@example(1.0, 50.40576672128647, 1.01, [12, 1, 3, 4, 34, 23, 6])
 def test_the_split_adds_up_to_verifys_growth(
     decode_ms: float, step_ms: float, token_ms: float, sizes: list[int]
 ) -> None:

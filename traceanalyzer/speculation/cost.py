@@ -278,11 +278,10 @@ class FixedStep:
         The interval takes both parts at their opposite ends, so it is on the safe side.
         """
         step, token = self.step_ms, self.per_token_ms
-        return Estimate(
-            _fixed_share(step.value, token.value * (tokens - 1)),
-            _fixed_share(step.low, token.high * (tokens - 1)),
-            _fixed_share(step.high, token.low * (tokens - 1)),
-        )
+        share = _fixed_share(step.value, token.value * (tokens - 1))
+        low = _fixed_share(step.low, token.high * (tokens - 1))
+        high = _fixed_share(step.high, token.low * (tokens - 1))
+        return Estimate(share, min(low, share), max(high, share))  # which rounding may swap
 
 
 def fixed_step(decode_ms: Estimate | float, points: Sequence[Point]) -> FixedStep | None:

@@ -413,11 +413,22 @@ def split(trace: Trace, row: int) -> Trace:
 
 
 def without_counts(value: Any) -> Any:
-    """A report's JSON without the numbers of ops and kernels, and the texts that tell them."""
+    """A report's JSON without the numbers of ops and kernels, and the texts that tell them.
+
+    Slots and blocks of kernels go too: both are places in the sequence of all kernels.
+    """
     if isinstance(value, list):
         return [without_counts(each) for each in value]
     if isinstance(value, dict):
-        counts = ("ops", "ops_per_cycle", "trust", "findings")
+        counts = (
+            "ops",
+            "ops_per_cycle",
+            "replayed_ops_per_cycle",
+            "kernel_slots",
+            "kernel_blocks",
+            "trust",
+            "findings",
+        )
         return {
             key: without_counts(each)
             for key, each in value.items()

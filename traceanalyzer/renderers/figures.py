@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-_NS_PER_MS = 1_000_000
+from typing import Final
+
+NS_PER_MS: Final = 1_000_000
 
 
 def milliseconds(ns: float, *, decimals: int = 3) -> str:
     """Nanoseconds as milliseconds, with thousands apart."""
-    return f"{ns / _NS_PER_MS:,.{decimals}f}"
+    return f"{ns / NS_PER_MS:,.{decimals}f}"
 
 
 def duration(ns: float) -> str:
@@ -20,7 +22,7 @@ def duration(ns: float) -> str:
 
 def decimals_for(ns: float) -> int:
     """Decimals of a millisecond with which a time shows four digits."""
-    return 2 if ns >= 10 * _NS_PER_MS else 3 if ns >= _NS_PER_MS else 4
+    return 2 if ns >= 10 * NS_PER_MS else 3 if ns >= NS_PER_MS else 4
 
 
 def percent(share: float) -> str:

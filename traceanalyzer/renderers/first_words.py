@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.renderers.figures import duration, milliseconds
+from traceanalyzer.renderers.figures import NS_PER_MS, duration, milliseconds
 from traceanalyzer.renderers.skew_text import late_line
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 _MAIN_SHARE: Final = 0.1  # of a cycle: what a graph must take to be worth a sentence
 _TOLD_SHARE: Final = 0.01
 _LATE_SHARE: Final = 0.05
-_NS_PER_MS: Final = 1_000_000
 
 
 def first_words(report: Report, place: int = 0) -> list[str]:
@@ -99,4 +98,4 @@ def _name(graph: GraphReport) -> str:
 
 def _ms(ns: float) -> str:
     """In milliseconds like the table beside it, shorter times in their own unit."""
-    return duration(ns) if ns < _NS_PER_MS else f"{milliseconds(ns, decimals=2)} ms"
+    return duration(ns) if ns < NS_PER_MS else f"{milliseconds(ns, decimals=2)} ms"

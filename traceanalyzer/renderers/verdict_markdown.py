@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traceanalyzer.renderers import verdict_text as words
+from traceanalyzer.renderers.bucket_table import bucket_table
 from traceanalyzer.renderers.growth_text import (
     GROWTH_TITLES,
     cause_lines,
@@ -34,10 +35,9 @@ def why_and_what(report: Report) -> list[str]:
     if verdict is None or main is None:
         return []
     parts = []
-    if len(verdict.buckets) > 1:
-        parts.append(
-            "## By batch\n\n" + markdown_table(words.BUCKET_TITLES, words.bucket_rows(report))
-        )
+    buckets = bucket_table(report)
+    if buckets is not None:
+        parts.append("## By batch\n\n" + markdown_table(buckets.titles, buckets.rows))
     lines = words.detail_lines(report, main)
     if lines:
         parts.append("\n".join(f"- {escaped(line)}" for line in lines))

@@ -8,6 +8,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from traceanalyzer.renderers import verdict_text as words
+from traceanalyzer.renderers.bucket_table import OUTCOME, bucket_table
 from traceanalyzer.renderers.figures import safe
 from traceanalyzer.renderers.growth_text import (
     GROWTH_TITLES,
@@ -22,6 +23,17 @@ if TYPE_CHECKING:
 
     from traceanalyzer.report import BucketVerdict, Report, Verdict
 
+# Which columns by batch stay longest where there is no room for all.
+_TELLING: Final = 9
+_NEEDS: Final = {
+    "of cycle time": 5,
+    "accept_len": 8,
+    "break-even": 7,
+    "tok/s": 4,
+    "plain tok/s": 4,
+    "speed-up": 9,
+    OUTCOME: 9,
+}
 _STYLES: Final = {"winning": "green", "losing": "red", "undecided": "yellow", "mixed": "yellow"}
 
 
@@ -37,14 +49,16 @@ def headline(verdict: Verdict) -> list[RenderableType]:
 
 def by_batch(report: Report) -> list[RenderableType]:
     """One row a bucket, where there are several; then all together."""
-    verdict, rows = report.verdict, words.bucket_rows(report)
-    if verdict is None or not rows:
+    verdict, table = report.verdict, bucket_table(report)
+    if verdict is None or table is None:
         return []
-    needs = (9, 6, 3, 5, 8, 7, 4, 4, 9, 9)
-    columns = [Column(title, need) for title, need in zip(words.BUCKET_TITLES, needs, strict=True)]
+    columns = [
+        Column(title, _TELLING if title in table.telling else _NEEDS[title])
+        for title in table.titles
+    ]
     parts: list[RenderableType] = [
         bold("By batch"),
-        indented(fitted(columns, rows, width=screen_width() - 2)),
+        indented(fitted(columns, table.rows, width=screen_width() - 2)),
     ]
     together = words.mixed_line(verdict)
     return [*parts, *([Padding(together, (0, 0, 0, 2))] if together else []), ""]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.renderers.figures import count, decimals_for, milliseconds, percent
+from traceanalyzer.renderers.figures import NS_PER_MS, count, decimals_for, milliseconds, percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,10 +50,26 @@ def headline(verdict: Verdict) -> list[str]:
         return ["Verdict withheld: a check on which every figure rests has failed."]
     main = main_bucket(verdict)
     if main is None or verdict.outcome == "unknown":
-        return ["No verdict yet.", *_too_little_matched(verdict), *_missing(verdict)]
+        return [_not_compared(main), *_too_little_matched(verdict), *_missing(verdict)]
     if verdict.mixed is not None:
         return [_over_all(verdict), *_missing(verdict)]
     return [_comparison(verdict.outcome, main), *_beyond_drafting(main), *_missing(verdict)]
+
+
+def _not_compared(main: BucketVerdict | None) -> str:
+    """What a plain step would have to cost, where nobody has said what it does."""
+    if main is None or main.tokens_per_s is None or main.break_even_baseline_ns is None:
+        return "No verdict yet."
+    needed = with_interval(_in_ms(main.break_even_baseline_ns), unit=" ms")
+    return (
+        f"No verdict yet: {main.tokens_per_s.value:,.1f} tok/s, a win where a plain decode step "
+        f"takes more than {needed}."
+    )
+
+
+def _in_ms(found: Estimated) -> Estimated:
+    low, high = (None if ns is None else ns / NS_PER_MS for ns in (found.low, found.high))
+    return replace(found, value=found.value / NS_PER_MS, low=low, high=high)
 
 
 def _over_all(verdict: Verdict) -> str:
@@ -223,46 +240,6 @@ def _gain(tokens_per_s: float | None, share: float | None) -> str:
         return "-"
     gain = f" ({100 * share:+.0f} %)" if share is not None else ""
     return f"{tokens_per_s:,.1f} tok/s{gain}"
-
-
-BUCKET_TITLES: Final = (
-    "batch",
-    "tokens",
-    "launched",
-    "of cycle time",
-    "accept_len",
-    "break-even",
-    "tok/s",
-    "plain tok/s",
-    "speed-up",
-    "",
-)
-
-
-def bucket_rows(report: Report) -> list[tuple[str, ...]]:
-    """One row a bucket of speculating cycles, where there are several and something is known."""
-    verdict = report.verdict
-    if verdict is None or verdict.mixed is None:
-        return []
-    if not any(each.accept_len or each.baseline_ns for each in verdict.buckets):
-        return []
-    return [_bucket_row(report.buckets[each.bucket], each) for each in verdict.buckets]
-
-
-def _bucket_row(bucket: BucketReport, verdict: BucketVerdict) -> tuple[str, ...]:
-    shape = bucket.shape
-    return (
-        "?" if shape.batch is None else str(shape.batch),
-        "?" if shape.verified_tokens is None else str(shape.verified_tokens),
-        shape.graph or "?",
-        percent(bucket.time_share),
-        with_interval(verdict.accept_len) if verdict.accept_len else "-",
-        f"{verdict.break_even_accept_len.value:.2f}" if verdict.break_even_accept_len else "-",
-        f"{verdict.tokens_per_s.value:,.1f}" if verdict.tokens_per_s else "-",
-        f"{verdict.baseline_tokens_per_s.value:,.1f}" if verdict.baseline_tokens_per_s else "-",
-        with_interval(verdict.speedup, unit="×") if verdict.speedup else "-",
-        verdict.outcome,
-    )
 
 
 def mixed_line(verdict: Verdict) -> str | None:

@@ -52,7 +52,9 @@ class BucketVerdict:
         baseline_from: Where that comes from.
         baseline_tokens_per_s: While decoding without speculation.
         speedup: Of decoding, above 1 is a win.
-        break_even_accept_len: Accept length at which the speed-up is 1.
+        break_even_baseline_ns: Plain decode step at which the speed-up is 1: speculation wins
+            where a step takes longer.
+        break_even_accept_len: Accept length at which it is 1.
         break_even_period_ns: Cycle at which it is 1.
         break_even_verify_ns: Verify and sample windows at which it is 1; None when the rest of
             the cycle alone is too long.
@@ -79,6 +81,7 @@ class BucketVerdict:
     baseline_from: str | None = None
     baseline_tokens_per_s: Estimated | None = None
     speedup: Estimated | None = None
+    break_even_baseline_ns: Estimated | None = None
     break_even_accept_len: Estimated | None = None
     break_even_period_ns: float | None = None
     break_even_verify_ns: float | None = None

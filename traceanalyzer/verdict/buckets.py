@@ -83,6 +83,7 @@ def _with_acceptance(
         accept_len=accept_len,
         accept_len_from=accepted.source,
         tokens_per_s=_per_second((accept_len, live), bucket.mean_period_ns),
+        break_even_baseline_ns=product_of(((bucket.mean_period_ns, 1.0), (accept_len, -1.0))),
         target_ns_per_committed_token=found.target_ns / accept_len.value
         if found.target_ns
         else None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.renderers import verdict_text as words
+from traceanalyzer.renderers.bucket_table import OUTCOME, bucket_table
 from traceanalyzer.renderers.figures import decimals_for, milliseconds
 from traceanalyzer.renderers.html.escaping import element, joined
 from traceanalyzer.renderers.html.sections import folded, lines, table
@@ -143,13 +144,12 @@ def _checks(checks: Sequence[Check]) -> list[Markup]:
 
 def by_batch(report: Report) -> Sequence[Part]:
     """One row a bucket of speculating cycles, where there are several; then all together."""
-    verdict = report.verdict
-    if verdict is None or len(verdict.buckets) < 2:
+    verdict, found = report.verdict, bucket_table(report)
+    if verdict is None or found is None:
         return []
     together = words.mixed_line(verdict)
-    rows = words.bucket_rows(report)
-    last = len(words.BUCKET_TITLES) - 1
-    return [table(words.BUCKET_TITLES, rows, words=(last,)), *lines(together or "")]
+    last = found.titles.index(OUTCOME)
+    return [table(found.titles, found.rows, words=(last,)), *lines(together or "")]
 
 
 def why(report: Report) -> Sequence[Part]:

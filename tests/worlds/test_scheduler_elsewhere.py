@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import polars as pl
 import pytest
 
 from nvtx_hooks import vocabulary
 from tests.worlds.answers import analyzed, bucket_like, is_off, same_buckets
+from traceanalyzer import analyze, load
 from traceanalyzer.simulation.worlds import Load, Parallel, Speculation, World, WorldSettings
 
 if TYPE_CHECKING:
@@ -60,6 +63,18 @@ def test_steps_of_two_processes_are_brought_together_on_every_rank(
         key=lambda each: each.shape.draft_tokens,
     )
     assert is_off(accepted_by_number(capture, few.shape.draft_tokens), few.accept_len) > 0.1
+
+
+def test_a_scheduler_is_not_missed_on_the_gpu_and_a_worker_is(tmp_path: Path) -> None:
+    trace = load(world(2).record().write(tmp_path / "capture.sqlite"))
+    whole = analyze(trace)
+    assert [check for check in whole.trust if check.check == "processes"] == []
+    ids = dict(trace.processes.select("name", "process_id").iter_rows())
+    lost = trace.processes.filter(pl.col("process_id") == ids["VLLM::Worker_TP1"])["process"]
+    kept = ~pl.col("process").is_in(lost.implode())
+    cut = analyze(replace(trace, ops=trace.ops.filter(kept), launches=trace.launches.filter(kept)))
+    (check,) = [check for check in cut.trust if check.check == "processes"]
+    assert check.text.endswith(f"have no GPU work: {ids['VLLM::Worker_TP1']}")
 
 
 def test_a_propose_that_cannot_be_split_is_not_all_draft(tmp_path: Path) -> None:

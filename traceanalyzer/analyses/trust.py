@@ -8,6 +8,7 @@ import polars as pl
 
 from traceanalyzer.phases.attribution import INFERRED, METHODS
 from traceanalyzer.phases.lost_events import EVENTS_LOST
+from traceanalyzer.phases.speakers import schedulers
 from traceanalyzer.report import Check
 
 if TYPE_CHECKING:
@@ -213,9 +214,16 @@ def _without_launch(ranks: Sequence[RankReport]) -> list[Check]:
 
 
 def _silent_processes(trace: Trace, counts: pl.DataFrame) -> list[Check]:
-    """Processes that opened ranges or called CUDA, but have no GPU work where others do."""
+    """Processes that opened ranges, but have no GPU work where others do.
+
+    A scheduler beside its workers has none, and calls CUDA for nothing.
+    """
     active = counts.filter(pl.col("ranges") > 0)
     silent = active.filter(pl.col("ops") == 0)
+    if not silent.height:
+        return []
+    schedules = pl.col("process").is_in(schedulers(trace).implode())
+    silent = silent.filter(~(schedules & (pl.col("launches") == 0)))
     if not silent.height:
         return []
     ids = trace.processes["process_id"].gather(silent["process"]).sort().to_list()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from nvtx_hooks.vocabulary import RANKS
+from nvtx_hooks.vocabulary import ACCEPT, ACCEPT_COUNT, BATCH, RANKS, SIGNATURE, TOKENS
 from traceanalyzer.phases.marks import read_marks
 
 if TYPE_CHECKING:
@@ -39,3 +39,22 @@ def speakers(trace: Trace, marks: Iterable[str]) -> pl.DataFrame:
     heard = groups.filter(~talks).join(own, on="dp_rank").select("process", "speaker")
     themselves = everyone.with_columns(speaker=pl.col("process"))
     return pl.concat([heard, themselves]).sort("process", maintain_order=True)
+
+
+def schedulers(trace: Trace) -> pl.Series:
+    """Processes that plan steps or count acceptance, and run no step themselves.
+
+    vLLM's scheduler is one: the model runs in the processes of its workers, which tell their
+    batches and places in a tensor-parallel group.
+
+    Returns:
+        Their numbers, in order.
+    """
+    planning = _telling(trace, ACCEPT, ACCEPT_COUNT, SIGNATURE)
+    placed = read_marks(trace, RANKS).filter(pl.col("tp_size") > 0)["process"]
+    running = pl.concat([_telling(trace, BATCH, TOKENS), placed])
+    return planning.filter(~planning.is_in(running.implode())).unique().sort()
+
+
+def _telling(trace: Trace, *marks: str) -> pl.Series:
+    return pl.concat([read_marks(trace, mark)["process"] for mark in marks])

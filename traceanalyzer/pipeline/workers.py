@@ -10,10 +10,12 @@ import signal
 import threading
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from concurrent.futures import Future
     from multiprocessing.process import BaseProcess
     from types import TracebackType
@@ -81,12 +83,30 @@ class WorkerProcesses:
             self._own.pool = pool
             self._pools.append(pool)
         try:
-            return pool.submit(work, *arguments).result()
+            with _interrupts_held():
+                pending = pool.submit(work, *arguments)
+            return pending.result()
         except BrokenProcessPool:
             self._own.pool = None
             raise WorkerDied("its worker process ended, as when memory runs out") from None
 
 
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """A process started within takes no Ctrl-C until it says so: not while it imports."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    resource_tracker.ensure_running()  # starting it lets this thread's interrupts through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _end_quietly() -> None:
     """Ctrl-C reaches all processes of a terminal; the one that asked for the work tells of it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})

@@ -9,11 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.harness import missing_for, required_markers
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
+
+# No property fails because the machine is busy. A profile of the command line comes later and wins.
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")
 
 
 @pytest.fixture(scope="session", autouse=True)

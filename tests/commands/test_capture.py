@@ -93,7 +93,7 @@ def test_the_trace_says_when_it_was_recorded_on_the_clock_of_the_speed_watch(
 @needs_nsys
 def test_a_window_by_the_clock_ends_a_server(program: Path, tmp_path: Path) -> None:
     begun = time.monotonic()
-    window = ("--window", "time:0:2")
+    window = ("--window", "time:0:10")  # nsys and the program may take seconds to start
     done = run_cli(*capture(tmp_path, *window, "--", sys.executable, program, "100000", "0"))
     assert done.exit_code == 0, done.stderr
     assert "verify cycles" in done.stdout

@@ -389,17 +389,26 @@ def test_hostile_texts_break_no_form(form: str, hostile_report: Path, cli: Cli) 
 # On a terminal.
 
 
+_WITH_PATIENCE = (
+    "import traceanalyzer.commands.progress_bar as bar\n"
+    "bar._PATIENCE_S = {}\n"
+    "from traceanalyzer.__main__ import main\n"
+    "main()\n"
+)
+PATIENT = _WITH_PATIENCE.format("float('inf')")
+IMPATIENT = _WITH_PATIENCE.format(0)
+
+
 def on_terminal(
-    columns: int, *arguments: str | Path, env: Mapping[str, str] | None = None, code: str = ""
+    columns: int, *arguments: str | Path, env: Mapping[str, str] | None = None, code: str = PATIENT
 ) -> tuple[int, str]:
-    """Exit code and output on a terminal of so many columns."""
+    """Exit code and output on a terminal of so many columns; `PATIENT` shows no progress bar."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     path = os.pathsep.join(filter(None, (str(REPOSITORY), os.environ.get("PYTHONPATH"))))
     quiet = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "NO_COLOR")}
-    start = ["-c", code] if code else ["-m", "traceanalyzer"]
     process = subprocess.Popen(
-        [sys.executable, *start, *map(str, arguments)],
+        [sys.executable, "-c", code, *map(str, arguments)],
         env={**quiet, "TERM": "xterm-256color", "PYTHONPATH": path, **(env or {})},
         stdin=slave,
         stdout=slave,
@@ -461,14 +470,6 @@ def test_a_file_from_a_terminal_is_plain(server: Path, tmp_path: Path) -> None:
     code, shown = on_terminal(40, "report", server, "-o", tmp_path / "r.txt")
     assert (code, shown) == (0, "")
     assert "\x1b" not in (tmp_path / "r.txt").read_text()
-
-
-IMPATIENT = (
-    "import traceanalyzer.commands.progress_bar as bar\n"
-    "bar._PATIENCE_S = 0\n"
-    "from traceanalyzer.__main__ import main\n"
-    "main()\n"
-)
 
 
 def test_a_progress_bar_on_a_terminal_alone(server: Path) -> None:

@@ -460,11 +460,18 @@ def test_two_versions_of_nsys_share_no_export(
     assert set(cache.iterdir()) == {by_new, by_old}
 
 
+WHEN_FOUR_ARE_EXPORTING = """
+until = time.monotonic() + 60
+while len(open(sys.argv[0] + ".log").readlines()) < 4 and time.monotonic() < until:
+    time.sleep(0.01)
+"""
+
+
 @pytest.mark.parametrize("help_text", [NEW_HELP, OLD_HELP], ids=["new", "old"])
 def test_concurrent_runs_share_one_export(
     tmp_path: Path, cache: Path, on_path: MakeNsys, help_text: str
 ) -> None:
-    fake = on_path(help_text=help_text, body="time.sleep(0.3)\n" + COPY_EXPORT)
+    fake = on_path(help_text=help_text, body=WHEN_FOUR_ARE_EXPORTING + COPY_EXPORT)
     report = _report(tmp_path)
 
     with ThreadPoolExecutor(4) as pool:

@@ -142,7 +142,7 @@ def test_ranges_that_were_open_when_it_stopped_are_closed(
 
 def test_threads_do_not_mix(recorder: Recorder, backend: RecordingBackend) -> None:
     barrier = threading.Barrier(4)
-    inner = hooked(recorder, lambda: barrier.wait(5), opens=("verify",))
+    inner = hooked(recorder, lambda: barrier.wait(60), opens=("verify",))
     cycle = hooked(recorder, lambda: inner(), opens=("cycle",), step=True)
     threads = [threading.Thread(target=cycle) for _ in range(4)]
     for thread in threads:

@@ -51,6 +51,12 @@ def cluster() -> Iterator[LocalCluster]:
         yield found
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers that were killed take their time to come back where the machine is busy."""
+    monkeypatch.setattr("traceanalyzer.pipeline.cluster._PATIENCE_S", 120)
+
+
 def parts(files: list[Path]) -> list[FilePart]:
     return [FilePart(file) for file in files]
 

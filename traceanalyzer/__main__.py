@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
+
+_OBJECTS_BETWEEN_COLLECTIONS = 50_000
+"""Few of ours are in cycles; looking for them after every 700 takes 2 % of the time of a report."""
 
 
 def capture() -> None:
@@ -13,6 +17,7 @@ def capture() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with the code that `commands` documents."""
+    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     try:
         from traceanalyzer.commands import cli
 

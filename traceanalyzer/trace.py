@@ -89,7 +89,9 @@ def _checked(table: schema.Table, frame: pl.DataFrame) -> pl.DataFrame:
     if missing:
         raise InputError(f"column {missing[0]} is missing", where=f"table {table.name}")
     try:
-        frame = frame.select(pl.col(column.name).cast(column.dtype) for column in table.columns)
+        if frame.schema != table.polars_schema:
+            columns = (pl.col(column.name).cast(column.dtype) for column in table.columns)
+            frame = frame.select(columns)
     except pl.exceptions.PolarsError as error:
         raise InputError(
             f"a column has the wrong type: {error}", where=f"table {table.name}"
@@ -137,7 +139,8 @@ def concatenate(traces: Sequence[Trace], files: Sequence[int] | None = None) -> 
         new_ids = trace.names.select("text").join(names, on="text", maintain_order="left")["name"]
         for table_name, frames in parts.items():
             frame: pl.DataFrame = getattr(trace, table_name)
-            if not (again and table_name == "files"):
+            counts = frame.height > 0 and not (again and table_name == "files")
+            if counts or not frames:
                 frames.append(frame.with_columns(_renumbered(table_name, frame, offsets, new_ids)))
         for table_name in ("processes", "threads"):
             offsets[table_name] += getattr(trace, table_name).height

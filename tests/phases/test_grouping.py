@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies import examples
-from traceanalyzer.phases.grouping import any_of, distinct, greatest_of, least_of, ordered
+from traceanalyzer.phases.grouping import (
+    any_of,
+    distinct,
+    greatest_of,
+    least_of,
+    ordered,
+    parted,
+)
 
 keys = st.lists(st.one_of(st.integers(-4, 4), st.integers(-(1 << 40), 1 << 40)), max_size=12)
 near = st.lists(st.integers(0, 5), max_size=12)
@@ -49,3 +56,12 @@ def test_least_greatest_and_any_of_each_group(rows: list[tuple[int, int]]) -> No
 def test_rows_are_ordered_by_slot_start_and_row(rows: list[tuple[int, int]]) -> None:
     found = ordered(array([slot for slot, _ in rows]), array([start for _, start in rows]))
     assert found.tolist() == sorted(range(len(rows)), key=lambda row: (*rows[row], row))
+
+
+@examples(1)
+@given(st.lists(st.integers(0, 1 << 62), max_size=12), st.integers(1, 1 << 40))
+def test_parts_of_keys_are_quotient_and_remainder(values: list[int], size: int) -> None:
+    quotient, remainder = parted(array(values), size)
+    assert list(zip(quotient.tolist(), remainder.tolist(), strict=True)) == [
+        divmod(value, size) for value in values
+    ]

@@ -157,7 +157,8 @@ class _Matched:
 
 def collectives_of(phased: PhasedTrace) -> Collectives:
     """The collectives of a trace with settled phases."""
-    family = family_of_ops(phased.trace)
+    classes = class_of_ops(phased.trace)
+    family = family_of_ops(phased.trace, classes)
     op = np.flatnonzero((family >= 0) & phased.collected)
     times = phased.ops.take(op)
     covered = CoveredTime(phased.ops.take(phased.collected) if op.size else times)
@@ -167,7 +168,7 @@ def collectives_of(phased: PhasedTrace) -> Collectives:
             "lane": times.lane,
             "cycle": phased.cycle[op],
             "label": phased.label[op],
-            "class": class_of_ops(phased.trace)[op],
+            "class": classes[op],
             "family": family[op],
             "identity": identities(phased, op),
             "name": phased.trace.ops["name"].to_numpy()[op].astype(np.int64),

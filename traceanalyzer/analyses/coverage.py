@@ -25,7 +25,7 @@ def coverage_ledger(phased: PhasedTrace) -> pl.DataFrame:
     """
     lanes, methods = phased.ranks.size, len(METHODS)
     rows = phased.collected
-    method = phased.attribution.method[rows]
+    method = phased.attribution.method[rows].astype(np.int64)
     group = phased.ops.lane[rows] * methods + method
     added = added_to_union(phased.ops.take(rows), method)
     lane, code = np.divmod(np.arange(lanes * methods), methods)

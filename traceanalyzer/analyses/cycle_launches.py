@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from traceanalyzer.phases.attribution import launched_by_graph_call
+from traceanalyzer.phases.grouping import distinct, parted
 
 if TYPE_CHECKING:
     from traceanalyzer.phases.phased import PhasedTrace
@@ -22,22 +23,22 @@ def cycle_launches(phased: PhasedTrace) -> pl.DataFrame:
     """
     kinds = phased.trace.ops["kind"].is_in(["kernel", "graph"]).to_numpy()
     rows = np.flatnonzero((phased.cycle >= 0) & (phased.attribution.launch >= 0) & kinds)
-    columns = {
-        "cycle": phased.cycle[rows],
-        "label": phased.label[rows],
-        "launch": phased.attribution.launch[rows],
-    }
+    labels, launches = len(phased.labels), max(phased.trace.launches.height, 1)
+    slot = phased.cycle[rows] * labels + phased.label[rows]
+    key = slot * launches + phased.attribution.launch[rows]
     # A replay's ops mostly follow one another: without the repeats few rows are left to compare.
-    fresh = np.ones(rows.size, bool)
-    fresh[1:] = np.logical_or.reduce([part[1:] != part[:-1] for part in columns.values()])
-    frame = pl.DataFrame({name: part[fresh] for name, part in columns.items()}).unique()
-    by_graph = launched_by_graph_call(phased.trace, frame["launch"].to_numpy())
-    return (
-        frame.with_columns(by_graph=pl.Series(by_graph, dtype=pl.Boolean))
-        .group_by("cycle", "label")
-        .agg(
-            graph_launches=pl.col("by_graph").sum().cast(pl.Int64),
-            kernel_launches=(~pl.col("by_graph")).sum().cast(pl.Int64),
-        )
-        .sort("cycle", "label")
+    keys, _ = distinct(key[np.append(True, key[1:] != key[:-1])[: key.size]])
+    slot, launch = parted(keys, launches)
+    slots, (place,) = distinct(slot)
+    by_graph = np.bincount(
+        place[launched_by_graph_call(phased.trace, launch)], minlength=slots.size
+    )
+    cycle, label = parted(slots, labels)
+    return pl.DataFrame(
+        {
+            "cycle": cycle,
+            "label": label,
+            "graph_launches": by_graph,
+            "kernel_launches": np.bincount(place, minlength=slots.size) - by_graph,
+        }
     )

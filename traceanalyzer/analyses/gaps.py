@@ -6,14 +6,16 @@ call came too late, was still on its way, or was there and the work had to wait.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
 
-from traceanalyzer.intervals import Containers, Intervals, Packing, earliest_at
+from traceanalyzer.intervals import Containers, Intervals, Packing, earliest_at, total_by
 from traceanalyzer.phases.attribution import launch_intervals
 from traceanalyzer.phases.device_work import stream_lanes
+from traceanalyzer.phases.grouping import distinct, parted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,6 +32,8 @@ HOST_LATE, LAUNCH_LATENCY, DEPENDENCY, SYNCHRONISATION, UNKNOWN = range(5)
 _SYNCHRONISES = r"^(?:cuda|cu|hip)\w*Synchronize"
 _COPIES = r"^(?:cuda|cu|hip)Memcpy"
 _ASYNC = "Async"
+_AT_ONCE: Final = 1 << 17
+"""Gaps whose causes are looked up together."""
 
 
 def explain_gaps(phased: PhasedTrace, segments: Segments) -> pl.DataFrame:
@@ -48,18 +52,34 @@ def explain_gaps(phased: PhasedTrace, segments: Segments) -> pl.DataFrame:
     cycle = phased.cycles.at(pieces)
     # What no op ends counts only inside a cycle, whose time has to be somebody's all the same.
     counted = (ender >= 0) | (cycle >= 0)
-    pieces, cycle, ender, idle = pieces.take(counted), cycle[counted], ender[counted], idle[counted]
+    if not counted.all():
+        pieces, cycle = pieces.take(counted), cycle[counted]
+        ender, idle = ender[counted], idle[counted]
+    since_ns = _idle_since(segments, idle)
+    del idle
     nobody = len(phased.labels) - 1
-    since = Intervals(pieces.lane, _idle_since(segments, idle), pieces.end_ns)
-    return pl.DataFrame(
-        {
-            "lane": pieces.lane,
-            "cycle": cycle,
-            "label": np.where(ender >= 0, np.append(phased.label, nobody)[ender], nobody),
-            "cause": _causes(phased, since, ender),
-            "ns": pieces.duration_ns,
-        }
-    )
+    label = np.where(ender >= 0, np.append(phased.label, nobody)[ender], nobody)
+    table = {
+        "lane": pieces.lane.astype(np.int32),
+        "cycle": cycle,
+        "label": label.astype(np.int8),
+        "ns": pieces.duration_ns,
+    }
+    del pieces, cycle, label
+    return pl.DataFrame({**table, "cause": _causes(phased, since_ns, ender)})
+
+
+def gaps_by_cause(gaps: pl.DataFrame, labels: int) -> pl.DataFrame:
+    """Summed gaps, see `explain_gaps`: one row a lane, cycle, label and cause, in that order."""
+    columns = ("lane", "cycle", "label", "cause", "ns")
+    lane, cycle, label, cause, ns = (gaps[name].cast(pl.Int64).to_numpy() for name in columns)
+    cycles, causes = 2 + int(cycle.max(initial=-1)), len(CAUSES)
+    keys, (place,) = distinct(((lane * cycles + cycle + 1) * labels + label) * causes + cause)
+    rest, cause = parted(keys, causes)
+    rest, label = parted(rest, labels)
+    lane, cycle = parted(rest, cycles)
+    summed = (lane, cycle - 1, label, cause, total_by(place, keys.size, ns))
+    return pl.DataFrame(dict(zip(columns, summed, strict=True)))
 
 
 def _precedence(phased: PhasedTrace) -> Int64s:
@@ -80,67 +100,105 @@ def _idle_since(segments: Segments, idle: Int64s) -> Int64s:
     return spans.start_ns[idle][first]
 
 
-def _causes(phased: PhasedTrace, gaps: Intervals, ender: Int64s) -> Int64s:
-    launch = np.where(ender >= 0, np.append(phased.attribution.launch, -1)[ender], -1)
-    cause = np.full(ender.size, UNKNOWN, np.int64)
-    rows = np.flatnonzero(launch >= 0)
-    if not rows.size:
-        return cause
-    calls = launch_intervals(phased.trace, launch[rows])
-    idle_ns = gaps.start_ns[rows]
+def _causes(phased: PhasedTrace, since_ns: Int64s, ender: Int64s) -> NDArray[np.int8]:
+    """Cause of each gap, some at a time: what is looked up for each then takes little memory."""
+    known = _Known.of(phased)
+    cause = np.full(ender.size, UNKNOWN, np.int8)
+    for first in range(0, ender.size, _AT_ONCE):
+        some = slice(first, first + _AT_ONCE)
+        launch = np.where(ender[some] >= 0, phased.attribution.launch[ender[some]], -1)
+        rows = first + np.flatnonzero(launch >= 0)
+        if rows.size:
+            cause[rows] = _cause_of_launched(phased, known, since_ns[rows], ender[rows])
+    return cause
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is looked up for every gap.
+
+    Attributes:
+        blocking: Calls during which the host waits for the GPU.
+        waits: See `_stream_waits`.
+        stream: Lane of the stream of each op, and how many there may be; None without waits.
+        previous: See `_previous_in_stream`; None without waits.
+        replays: See `_Replays`; None where none ran on several streams.
+    """
+
+    blocking: Containers
+    waits: Intervals
+    stream: tuple[Int64s, int] | None
+    previous: Int64s | None
+    replays: _Replays | None
+
+    @classmethod
+    def of(cls, phased: PhasedTrace) -> _Known:
+        """Look it up."""
+        waits = _stream_waits(phased)
+        stream = stream_lanes(phased) if waits.size else None
+        previous = None if stream is None else _previous_in_stream(phased, *stream)
+        return cls(_blocking_calls(phased), waits, stream, previous, _Replays.of(phased))
+
+
+def _cause_of_launched(
+    phased: PhasedTrace, known: _Known, idle_ns: Int64s, ender: Int64s
+) -> Int64s:
+    """The same for gaps that ended with ops whose launch is known."""
+    calls = launch_intervals(phased.trace, phased.attribution.launch[ender])
     is_late = calls.start_ns >= idle_ns
     found = np.where(is_late, HOST_LATE, LAUNCH_LATENCY)
     late, early = np.flatnonzero(is_late), np.flatnonzero(~is_late)
     instants = Intervals(calls.lane[late], idle_ns[late], idle_ns[late])
-    found[late[_host_was_waiting(phased, instants)]] = SYNCHRONISATION
-    ops = ender[rows[early]]
-    waited = _told_to_wait(phased, ops)
-    waited |= _after_other_graph_branch(phased, gaps.take(rows[early]), ops)
+    found[late[known.blocking.innermost(instants) >= 0]] = SYNCHRONISATION
+    ops = ender[early]
+    waited = _told_to_wait(phased, known, ops)
+    if known.replays is not None:
+        launch, stream = phased.attribution.launch[ops], phased.trace.ops["stream_id"].gather(ops)
+        waited |= known.replays.after_other_branch(idle_ns[early], launch, stream.to_numpy())
     found[early[waited]] = DEPENDENCY
-    cause[rows] = found
-    return cause
+    return found
 
 
-def _host_was_waiting(phased: PhasedTrace, instants: Intervals) -> NDArray[np.bool_]:
-    """Whether the launching thread sat in a blocking call when the device went idle."""
+def _blocking_calls(phased: PhasedTrace) -> Containers:
     trace = phased.trace
     text = pl.col("text").str
     copies = text.contains(_COPIES) & ~text.contains(_ASYNC, literal=True)
     blocking = trace.names.select(text.contains(_SYNCHRONISES) | copies).to_series().to_numpy()
     rows = np.flatnonzero(blocking[trace.launches["name"].to_numpy()])
-    return Containers(launch_intervals(trace, rows)).innermost(instants) >= 0
+    return Containers(launch_intervals(trace, rows))
 
 
-def _told_to_wait(phased: PhasedTrace, ops: Int64s) -> NDArray[np.bool_]:
+def _told_to_wait(phased: PhasedTrace, known: _Known, ops: Int64s) -> NDArray[np.bool_]:
     """Whether the op's stream was told to wait for an event just before the op's launch.
 
     The wait has to lie between the launch of the stream's previous op and this op's launch.
     """
-    waits = _stream_waits(phased)
-    if not waits.size:
+    if known.stream is None or known.previous is None:
         return np.zeros(ops.size, bool)
+    waits, (stream, streams) = known.waits, known.stream
     launches = phased.trace.launches["start_ns"].to_numpy()
-    stream, streams = stream_lanes(phased)
-    launch, previous = phased.attribution.launch, _previous_in_stream(phased, stream, streams)[ops]
-    called = launches[launch[ops]]
+    launch, previous = phased.attribution.launch, known.previous[ops]
+    called, lane = launches[launch[ops]], stream[ops]
     before = np.where(previous >= 0, launch[previous], -1)
     since = np.where(before >= 0, launches[before], np.iinfo(np.int64).min)
     packing = Packing.covering(streams, (called, waits.start_ns))
     keys = packing.key(waits.lane, waits.start_ns)
-    place = np.searchsorted(keys, packing.key(stream[ops], called), "right") - 1
-    told = (place >= 0) & (waits.lane[place] == stream[ops])
+    place = np.searchsorted(keys, packing.key(lane, called), "right") - 1
+    told = (place >= 0) & (waits.lane[place] == lane)
     return np.asarray(told & (waits.start_ns[place] > since))
 
 
 def _previous_in_stream(phased: PhasedTrace, stream: Int64s, streams: int) -> Int64s:
     """The op before each one on its stream, -1 for none; what was not collected is none."""
-    rows = np.flatnonzero(phased.collected)
     packing = Packing.covering(streams, (phased.ops.start_ns,))
-    key = packing.key(stream, phased.ops.start_ns)[rows]
-    order = rows[np.argsort(key, kind="stable")]
+    order = np.argsort(packing.key(stream, phased.ops.start_ns), kind="stable")
+    if not phased.collected.all():
+        order = order[phased.collected[order]]
+    own = stream[order]
+    same = own[1:] == own[:-1]
+    del own
     previous = np.full(stream.size, -1, np.int64)
-    same = stream[order[1:]] == stream[order[:-1]]
-    previous[order[1:][same]] = order[:-1][same]
+    previous[order[1:]] = np.where(same, order[:-1], -1)
     return previous
 
 
@@ -170,28 +228,54 @@ def _streams(phased: PhasedTrace) -> pl.DataFrame:
     return ids.with_columns(lane=pl.Series(lane[rows]))
 
 
-def _after_other_graph_branch(
-    phased: PhasedTrace, gaps: Intervals, ops: Int64s
-) -> NDArray[np.bool_]:
-    """Whether the device went idle as another stream of the op's own graph replay ended."""
-    launch, stream = phased.attribution.launch, phased.trace.ops["stream_id"].to_numpy()
-    rows = np.flatnonzero(_on_several_streams(phased, launch, stream) & phased.collected)
-    if not rows.size:
-        return np.zeros(ops.size, bool)
-    # One lane a replay: its ops that end at an instant lie side by side, by stream. Only replays
-    # get a lane, so that long captures of many launches still fit a key.
-    replays, lane = np.unique(launch[rows], return_inverse=True)
-    place = np.minimum(np.searchsorted(replays, launch[ops]), replays.size - 1)
-    packing = Packing.covering(replays.size, (phased.ops.end_ns[rows], gaps.start_ns))
-    key = packing.key(lane, phased.ops.end_ns[rows])
-    order = np.lexsort((stream[rows], key))
-    key, streams = key[order], stream[rows][order]
-    wanted = packing.key(place, gaps.start_ns)
-    first, after = np.searchsorted(key, wanted, "left"), np.searchsorted(key, wanted, "right")
-    lowest = streams[np.minimum(first, key.size - 1)]
-    highest = streams[np.maximum(after - 1, 0)]
-    own = replays[place] == launch[ops]
-    return own & (after > first) & ((lowest != stream[ops]) | (highest != stream[ops]))
+@dataclass(frozen=True, slots=True)
+class _Replays:
+    """Graph replays that ran on several streams: when their ops ended, and on which.
+
+    Attributes:
+        launch: Their launches, sorted.
+        lane: Place in `launch` of each of their ops, by end and stream.
+        end_ns: End of each op.
+        stream: Stream id of each op.
+    """
+
+    launch: Int64s
+    lane: Int64s
+    end_ns: Int64s
+    stream: Int64s
+
+    @classmethod
+    def of(cls, phased: PhasedTrace) -> _Replays | None:
+        """Find them; None where there are none."""
+        launch, stream = phased.attribution.launch, phased.trace.ops["stream_id"].to_numpy()
+        rows = np.flatnonzero(_on_several_streams(phased, launch, stream) & phased.collected)
+        if not rows.size:
+            return None
+        replays, (lane,) = distinct(launch[rows])
+        order = np.lexsort((stream[rows], phased.ops.end_ns[rows], lane))
+        rows = rows[order]
+        return cls(replays, lane[order], phased.ops.end_ns[rows], stream[rows])
+
+    def after_other_branch(
+        self, idle_ns: Int64s, launch: Int64s, stream: Int64s
+    ) -> NDArray[np.bool_]:
+        """Whether the device went idle as another stream of the op's own graph replay ended.
+
+        Args:
+            idle_ns: When the device went idle.
+            launch: Launch of the op that ended the gap.
+            stream: Stream of that op.
+        """
+        # One lane a replay: its ops that end at an instant lie side by side, by stream. Only
+        # replays get a lane, so that long captures of many launches still fit a key.
+        place = np.minimum(np.searchsorted(self.launch, launch), self.launch.size - 1)
+        packing = Packing.covering(self.launch.size, (self.end_ns, idle_ns))
+        key, wanted = packing.key(self.lane, self.end_ns), packing.key(place, idle_ns)
+        first, after = np.searchsorted(key, wanted, "left"), np.searchsorted(key, wanted, "right")
+        lowest = self.stream[np.minimum(first, key.size - 1)]
+        highest = self.stream[np.maximum(after - 1, 0)]
+        own = self.launch[place] == launch
+        return np.asarray(own & (after > first) & ((lowest != stream) | (highest != stream)))
 
 
 def _on_several_streams(phased: PhasedTrace, launch: Int64s, stream: Int64s) -> NDArray[np.bool_]:

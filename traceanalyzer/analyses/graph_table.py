@@ -14,8 +14,7 @@ import numpy as np
 import polars as pl
 
 from traceanalyzer.intervals import Intervals, Packing, added_to_union, total_by
-from traceanalyzer.phases.attribution import launched_by_graph_call
-from traceanalyzer.phases.grouping import any_of, distinct, greatest_of, least_of
+from traceanalyzer.phases.grouping import any_of, distinct, greatest_of, least_of, parted
 from traceanalyzer.phases.kernel_order import recurring_blocks
 
 if TYPE_CHECKING:
@@ -169,7 +168,7 @@ def _replays(phased: PhasedTrace) -> pl.DataFrame:
     # Only a whole-graph row has no launch: it is a replay of its own.
     keys, (replay,) = distinct(np.where(launch >= 0, launch, none + 1 + rows) * lanes + ops.lane)
     count = keys.size
-    launched, lane = np.divmod(keys, lanes)
+    launched, lane = parted(keys, lanes)
     first_ns = least_of(replay, count, ops.start_ns)
     told, carried = _told_places(phased, rows)
     labels = np.zeros(count, np.int64)
@@ -201,7 +200,7 @@ def _graph_ops(phased: PhasedTrace) -> tuple[Int64s, NDArray[np.bool_]]:
     ops, launch = phased.trace.ops, phased.attribution.launch
     whole = (ops["kind"] == "graph").to_numpy()
     of_graph = whole | ops["graph_node_id"].is_not_null().to_numpy()
-    of_graph |= launched_by_graph_call(phased.trace, launch)
+    of_graph |= phased.attribution.by_graph_call
     # Without a launch only a whole-graph row is a replay of its own.
     return np.flatnonzero(of_graph & phased.collected & (whole | (launch >= 0))), whole
 
@@ -250,7 +249,7 @@ def _sets(ids: pl.Series, replay: Int64s, what: tuple[int, int]) -> NDArray[np.u
     kind, count = what
     known, (code,) = distinct(ids.cast(pl.Int64).to_numpy())
     pairs, _ = distinct(replay * known.size + code)
-    of_replay, code = np.divmod(pairs, max(known.size, 1))
+    of_replay, code = parted(pairs, max(known.size, 1))
     sums = np.zeros(count, np.uint64)
     np.add.at(sums, of_replay, pl.Series(known).hash(kind).to_numpy()[code])
     return sums

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from traceanalyzer.intervals import Intervals, Packing, total_by
+from traceanalyzer.intervals import Intervals, Packing, sorted_rows, total_by
 from traceanalyzer.kernels.classification import CLASSES, class_of_ops
 from traceanalyzer.phases.cycles import KEPT
 from traceanalyzer.phases.device_work import small_codes
-from traceanalyzer.phases.grouping import distinct
+from traceanalyzer.phases.grouping import distinct, parted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -67,7 +67,7 @@ def busy_pieces(phased: PhasedTrace) -> BusyPieces:
     alone = Intervals(phase[row], alone.start_ns, alone.end_ns)
     owner, spans = _told_apart(op[row], alone, several=streams > 1)
     part, cycle, ns = _cut_at_cycles(spans, labels, phased.cycles)
-    lane, label = np.divmod(spans.lane[part], labels)
+    lane, label = parted(spans.lane[part], labels)
     return BusyPieces(owner[part], lane, label, cycle, ns, class_of_ops(phased.trace))
 
 
@@ -102,7 +102,7 @@ def class_time(phased: PhasedTrace, pieces: BusyPieces) -> pl.DataFrame:
             "ops": table["ops"],
             "busy_ns": table["busy_ns"],
         }
-    ).sort("cycle", "lane", "label", "class")
+    )  # in order already: what is outside of cycles has the lowest slots, by lane
 
 
 def kernel_time(phased: PhasedTrace, pieces: BusyPieces) -> pl.DataFrame:
@@ -119,14 +119,17 @@ def kernel_time(phased: PhasedTrace, pieces: BusyPieces) -> pl.DataFrame:
     """
     kept = np.append(phased.cycles.state == KEPT, False)
     names, rows = phased.trace.names.height, len(ROWS)
-    of_op = phased.trace.ops["name"].to_numpy().astype(np.int64) * rows + pieces.class_of_op
+    of_op = phased.trace.ops["name"].to_numpy().astype(np.int64)
+    of_op *= rows
+    of_op += pieces.class_of_op
+    known, (of_op,) = distinct(of_op)  # few: their places need no sorting below
     inside, started = np.flatnonzero(kept[pieces.cycle]), np.flatnonzero(kept[phased.cycle])
-    named = np.append(of_op, names * rows + OVERLAP)[pieces.op[inside]]
-    size = (names + 1) * rows
+    named = np.append(of_op, known.size)[pieces.op[inside]]
+    size = known.size + 1
     counted = phased.label[started] * size + of_op[started]
     table = _summed(pieces.label[inside] * size + named, pieces.ns[inside], counted)
-    label, named = np.divmod(table["key"].to_numpy(), size)
-    name, row = np.divmod(named, rows)
+    label, place = parted(table["key"].to_numpy(), size)
+    name, row = parted(np.append(known, names * rows + OVERLAP)[place], rows)
     name = np.where(name == names, OVERLAP_NAME, name)
     columns = {"label": label, "name": name, "class": row}
     return pl.DataFrame({**columns, "ops": table["ops"], "busy_ns": table["busy_ns"]})
@@ -161,10 +164,8 @@ def _without_overlap(ops: Intervals) -> tuple[Int64s, Intervals]:
         return np.zeros(0, np.int64), ops
     packing = Packing.covering(int(ops.lane.max()) + 1, (ops.start_ns, ops.end_ns))
     key = packing.key(ops.lane, ops.start_ns)
-    order = np.argsort(key)  # loses the order of equal keys, which are rare: then sort again
+    order = sorted_rows(key)
     start = key[order]
-    if (start[1:] == start[:-1]).any():
-        order = np.argsort(key, kind="stable")
     end = packing.key(ops.lane, ops.end_ns)[order]
     np.maximum(start[1:], np.maximum.accumulate(end)[:-1], out=start[1:])
     if (hidden := start >= end).any():
@@ -184,7 +185,7 @@ def _told_apart(owner: Int64s, spans: Intervals, *, several: bool) -> tuple[Int6
         return owner, spans
     packing = Packing.covering(int(spans.lane.max()) + 1, (spans.start_ns, spans.end_ns))
     start = packing.key(spans.lane, spans.start_ns)
-    order = np.argsort(start)
+    order = sorted_rows(start)
     start, end = start[order], packing.key(spans.lane, spans.end_ns)[order]
     apart = start[1:] >= np.maximum.accumulate(end)[:-1]
     simple = np.append(True, apart) & np.append(apart, True)
@@ -201,7 +202,7 @@ def _swept(row: Int64s, start: Int64s, end: Int64s) -> tuple[Int64s, Int64s, Int
     """Stretches in which one row or several run: the row (-1 for several), start and end."""
     key = np.concatenate((start, end))
     step = np.repeat(np.array([1, -1]), row.size)
-    order = np.argsort(key)  # the order of equal keys is lost: they bound empty stretches
+    order = sorted_rows(key)
     key, step, rows = key[order], step[order], np.concatenate((row, row))[order]
     running = np.cumsum(step)[:-1]
     # The sum of the rows that run is the row itself where only one does.
@@ -261,8 +262,8 @@ class _Groups:
         return (slot * self.labels + label) * self.rows + row
 
     def parts(self, key: Int64s) -> tuple[Int64s, Int64s, Int64s]:
-        rest, row = np.divmod(key, self.rows)
-        slot, label = np.divmod(rest, self.labels)
+        rest, row = parted(key, self.rows)
+        slot, label = parted(rest, self.labels)
         return slot, label, row
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import numpy as np
 import polars as pl
 
+from traceanalyzer.intervals import sorted_rows, total_by
 from traceanalyzer.kernels.classification import CLASSES, WHOLE_GRAPH
-from traceanalyzer.phases.grouping import ordered
+from traceanalyzer.phases.grouping import distinct, ordered, parted
 from traceanalyzer.phases.kernel_blocks import Block, folded
 
 if TYPE_CHECKING:
@@ -104,22 +105,62 @@ def kernel_slots(found: KernelRuns, bucket: Int64s, texts: pl.Series) -> KernelS
     ).filter(pl.col("bucket") >= 0)
     orders = {key: runs.names(run) for key, run in _commonest(cycles).items()}
     blocks = {key: folded(names) for key, names in orders.items()}
-    slots = {key: _slot_of_nth(orders[key], blocks[key]) for key in orders}
+    slots = {key: _Slots(np.array(orders[key]), slots_in_order(blocks[key])) for key in orders}
     busy_ns = found.times["busy_ns"].to_numpy()
     parts = [
-        _by_slot(own, runs.ops(run), slots[bucket, label], busy_ns)
+        _by_slot(own, runs.kernels(run), slots[bucket, label], busy_ns)
         for (bucket, label, run), own in cycles.group_by("bucket", "label", "run")
     ]
     parts.append(_ran_on(found.late, cycles))
-    columns = ("bucket", "label", "cycle", "name", "class", "slot")
-    summed = pl.concat(parts).group_by(columns).agg(pl.sum("ops", "busy_ns")).sort(columns)
-    return KernelSlots(
-        blocks,
-        summed.with_columns(
-            kernel=texts.gather(summed["name"]).fill_null("unnamed"),
-            # Rows of a kernel's class, in the words of the report.
-            **{"class": pl.col("class").replace_strict(dict(enumerate(CLASSES)))},
-        ).drop("name"),
+    return KernelSlots(blocks, _told_in_words(_added_up(parts), texts))
+
+
+def _told_in_words(times: pl.DataFrame, texts: pl.Series) -> pl.DataFrame:
+    """With the kernels' names and, in the words of the report, the classes."""
+    return times.with_columns(
+        kernel=texts.gather(times["name"]).fill_null("unnamed"),
+        **{"class": pl.Series(CLASSES).gather(times["class"])},
+    ).drop("name")
+
+
+class _Times(NamedTuple):
+    """Columns of a table of time by slot; slots from 0, which stands for `NO_SLOT`."""
+
+    bucket: Int64s
+    label: Int64s
+    cycle: Int64s
+    name: Int64s
+    kernel_class: Int64s
+    slot: Int64s
+    ops: Int64s
+    busy_ns: Int64s
+
+
+def _added_up(parts: list[_Times]) -> pl.DataFrame:
+    """One row a bucket, label, cycle, name, class and slot, in that order: these, ops, busy_ns."""
+    whole = _Times._make(np.concatenate(columns) for columns in zip(*parts, strict=True))
+    radices = [1 + int(column.max(initial=0)) for column in whole]
+    outer = (whole.bucket * radices[1] + whole.label) * radices[2] + whole.cycle
+    inner = (whole.name * radices[4] + whole.kernel_class) * radices[5] + whole.slot
+    outers, (outer,) = distinct(outer)
+    inners, (inner,) = distinct(inner)
+    keys, (place,) = distinct(outer * max(inners.size, 1) + inner)
+    outer, inner = parted(keys, max(inners.size, 1))
+    rest, cycle = parted(outers[outer], radices[2])
+    bucket, label = parted(rest, radices[1])
+    rest, slot = parted(inners[inner], radices[5])
+    name, kernel_class = parted(rest, radices[4])
+    return pl.DataFrame(
+        {
+            "bucket": bucket,
+            "label": label,
+            "cycle": cycle,
+            "name": name,
+            "class": kernel_class,
+            "slot": slot + NO_SLOT,
+            "ops": total_by(place, keys.size, whole.ops),
+            "busy_ns": total_by(place, keys.size, whole.busy_ns),
+        }
     )
 
 
@@ -146,11 +187,9 @@ class _Runs:
         names: list[int] = self._name[self._place(run)].tolist()
         return names
 
-    def ops(self, run: int) -> pl.DataFrame:
-        """The ops of a run in order: name, class, nth (of that name)."""
-        place = self._place(run)
-        table = pl.DataFrame({"name": self._name[place], "class": self._class[place]})
-        return table.with_columns(nth=pl.int_range(pl.len(), dtype=pl.Int64).over("name"))
+    def kernels(self, run: int) -> tuple[Int64s, Int64s]:
+        """Names and classes of the ops of a run in order."""
+        return self._name[self._place(run)], self._class[self._place(run)]
 
     def begins(self, of_cycle: Int64s) -> Int64s:
         """Where the ops of each cycle begin, whose runs follow one another."""
@@ -166,50 +205,63 @@ def _commonest(cycles: pl.DataFrame) -> dict[tuple[int, int], int]:
     return {(row[0], row[1]): row[2] for row in best.iter_rows()}
 
 
-def _slot_of_nth(names: list[int], blocks: list[Block]) -> pl.DataFrame:
-    """The slot of the nth kernel of each name: name, nth, slot."""
-    return pl.DataFrame(
-        {"name": names, "slot": slots_in_order(blocks)},
-        schema=dict.fromkeys(("name", "slot"), pl.Int64),
-    ).with_columns(nth=pl.int_range(pl.len(), dtype=pl.Int64).over("name"))
+class _Slots:
+    """The slots of an order: of its nth kernel of each name."""
+
+    def __init__(self, names: Int64s, slots: list[int]) -> None:
+        self._most = 1 + names.size
+        key = names * self._most + _nth(names)
+        order = sorted_rows(key)
+        self._key, self._slot = key[order], np.array(slots, np.int64)[order]
+
+    def of(self, names: Int64s) -> Int64s:
+        """The slot of each op of a run, from 1; 0 for none."""
+        nth = _nth(names)
+        key = names * self._most + nth
+        place = np.minimum(np.searchsorted(self._key, key), self._key.size - 1)
+        held = (nth < self._most) & (self._key[place] == key)
+        return np.where(held, self._slot[place] - NO_SLOT, 0)
+
+
+def _nth(names: Int64s) -> Int64s:
+    """How many of its own name stand before each."""
+    order = sorted_rows(names)
+    own = names[order]
+    first = np.append(True, own[1:] != own[:-1])[: own.size]
+    places = np.arange(own.size)
+    nth = np.empty(own.size, np.int64)
+    nth[order] = places - np.maximum.accumulate(np.where(first, places, 0))
+    return nth
 
 
 def _by_slot(
-    cycles: pl.DataFrame, ops: pl.DataFrame, slots: pl.DataFrame, busy_ns: Int64s
-) -> pl.DataFrame:
+    cycles: pl.DataFrame, ops: tuple[Int64s, Int64s], slots: _Slots, busy_ns: Int64s
+) -> _Times:
     """Time and ops of cycles that run alike, by kernel and slot; `ops` are those of one cycle."""
-    placed = ops.join(slots, on=["name", "nth"], how="left", maintain_order="left")
-    placed = placed.with_columns(pl.col("slot").fill_null(NO_SLOT))
-    kinds = placed.select("name", "class", "slot").unique(maintain_order=True)
-    kinds = kinds.with_row_index("kind")
-    kind = placed.join(kinds, on=["name", "class", "slot"], maintain_order="left")[
-        "kind"
-    ].to_numpy()
-    order = np.argsort(kind, kind="stable")
-    first = np.searchsorted(kind[order], np.arange(kinds.height))
+    name, kernel_class = ops
+    slot = slots.of(name)
+    radices = 1 + int(slot.max()), 1 + int(kernel_class.max())
+    kinds, (kind,) = distinct((name * radices[1] + kernel_class) * radices[0] + slot)
+    order = sorted_rows(kind)
+    first = np.searchsorted(kind[order], np.arange(kinds.size))
     times = busy_ns[cycles["begin"].to_numpy()[:, None] + order]
-    summed = np.add.reduceat(times, first, axis=1)
-    counts = np.bincount(kind, minlength=kinds.height)
-    repeated = np.repeat(np.arange(cycles.height), kinds.height)
-    return pl.concat(
-        [
-            cycles.select("bucket", "label", "cycle")[repeated],
-            pl.concat([kinds.select("name", "class", "slot")] * cycles.height),
-            pl.DataFrame({"ops": np.tile(counts, cycles.height), "busy_ns": summed.ravel()}),
-        ],
-        how="horizontal",
-    )
+    rest, slot = parted(kinds, radices[0])
+    name, kernel_class = parted(rest, radices[1])
+    counts = np.bincount(kind, minlength=kinds.size)
+    of_cycles = [np.repeat(cycles[column].to_numpy(), kinds.size) for column in _CYCLE]
+    of_kinds = [np.tile(part, cycles.height) for part in (name, kernel_class, slot, counts)]
+    return _Times._make([*of_cycles, *of_kinds, np.add.reduceat(times, first, axis=1).ravel()])
 
 
-def _ran_on(late: pl.DataFrame, cycles: pl.DataFrame) -> pl.DataFrame:
+_CYCLE: Final = ("bucket", "label", "cycle")
+
+
+def _ran_on(late: pl.DataFrame, cycles: pl.DataFrame) -> _Times:
     """Busy time of ops in a later cycle than that in which they start: they are in no slot."""
-    shown = cycles.select("cycle", "label", "bucket")
-    return late.join(shown, on=["cycle", "label"]).select(
-        *("bucket", "label", "cycle", "name", "class"),
-        slot=pl.lit(NO_SLOT, pl.Int64),
-        ops=pl.lit(0, pl.Int64),
-        busy_ns="busy_ns",
-    )
+    rows = late.join(cycles.select(_CYCLE), on=["cycle", "label"])
+    nothing = np.zeros(rows.height, np.int64)  # as slot and number of ops
+    known = [rows[column].to_numpy() for column in (*_CYCLE, "name", "class")]
+    return _Times._make([*known, nothing, nothing, rows["busy_ns"].to_numpy()])
 
 
 def slots_in_order(blocks: list[Block]) -> list[int]:
@@ -247,7 +299,7 @@ def kernel_runs(
     found = slot[first]
     name = phased.trace.ops["name"].to_numpy()[row]
     run, of_run = _runs(name, pieces.class_of_op[row], np.append(first, row.size))
-    cycle, label = np.divmod(found, labels.size)
+    cycle, label = parted(found, labels.size)
     return KernelRuns(
         pl.DataFrame({"cycle": cycle, "label": label, "run": run}),
         _told(of_run, name, pieces.class_of_op[row]),
@@ -261,11 +313,12 @@ def _runs(name: NDArray[np.int32], row: Int64s, first: Int64s) -> tuple[Int64s, 
     known: dict[tuple[bytes, bytes], int] = {}
     places: list[slice] = []
     run = np.zeros(first.size - 1, np.int64)
-    for stretch, (begin, end) in enumerate(pairwise(first)):
-        key = name[begin:end].tobytes(), row[begin:end].astype(np.int8).tobytes()
+    short = row.astype(np.int8)
+    for stretch, (begin, end) in enumerate(pairwise(first.tolist())):
+        key = name[begin:end].tobytes(), short[begin:end].tobytes()
         if key not in known:
             known[key] = len(places)
-            places.append(slice(int(begin), int(end)))
+            places.append(slice(begin, end))
         run[stretch] = known[key]
     return run, places
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from traceanalyzer.phases.grouping import distinct, least_of
+from traceanalyzer.phases.grouping import distinct, least_of, parted
 
 if TYPE_CHECKING:
     from traceanalyzer.phases.phased import PhasedTrace
@@ -30,7 +30,7 @@ def host_lead(phased: PhasedTrace) -> pl.DataFrame:
     group = phased.ops.lane[rows] * len(phased.labels) + phased.label[rows]
     keys, (place,) = distinct(launch * groups + group)
     first_ns = least_of(place, keys.size, phased.ops.start_ns[rows])
-    launch, group = np.divmod(keys, max(groups, 1))
+    launch, group = parted(keys, max(groups, 1))
     called_ns = phased.trace.launches["start_ns"].to_numpy()[launch]
     return (
         pl.DataFrame({"group": group, "lead_ns": first_ns - called_ns})

@@ -10,7 +10,7 @@ import polars as pl
 from traceanalyzer.intervals import total_by
 from traceanalyzer.kernels.classification import CLASSES
 from traceanalyzer.phases.cycles import KEPT
-from traceanalyzer.phases.grouping import distinct
+from traceanalyzer.phases.grouping import distinct, parted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,9 +36,9 @@ def kernels_by_cycle(phased: PhasedTrace, class_of_op: NDArray[np.int64]) -> pl.
     kernels, (kernel,) = distinct(kernel)
     slot = (phased.cycle[rows] * labels + phased.label[rows]) * kernels.size + kernel
     slots, (place,) = distinct(slot)
-    outer, kernel = np.divmod(slots, max(kernels.size, 1))
-    cycle, label = np.divmod(outer, labels)
-    row, name = np.divmod(kernels[kernel], max(names, 1))
+    outer, kernel = parted(slots, max(kernels.size, 1))
+    cycle, label = parted(outer, labels)
+    row, name = parted(kernels[kernel], max(names, 1))
     ns = total_by(place, slots.size, phased.ops.duration_ns[rows])
     return pl.DataFrame({"cycle": cycle, "label": label, "class": row, "name": name, "ns": ns})
 

@@ -8,8 +8,7 @@ import numpy as np
 import polars as pl
 
 from traceanalyzer.kernels.classification import CLASSES
-from traceanalyzer.phases.attribution import launched_by_graph_call
-from traceanalyzer.phases.grouping import distinct
+from traceanalyzer.phases.grouping import distinct, parted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,11 +28,11 @@ def replayed_ops(phased: PhasedTrace, class_of_op: NDArray[np.int64]) -> pl.Data
         replayed_ops. Whole-graph rows are no nodes.
     """
     nodes = (phased.trace.ops["kind"] != "graph").to_numpy() & (phased.cycle >= 0)
-    nodes &= launched_by_graph_call(phased.trace, phased.attribution.launch)
+    nodes &= phased.attribution.by_graph_call
     rows, labels = np.flatnonzero(nodes), len(phased.labels)
     slot = (phased.cycle[rows] * labels + phased.label[rows]) * len(CLASSES) + class_of_op[rows]
     slots, (place,) = distinct(slot)
-    outer, row = np.divmod(slots, len(CLASSES))
-    cycle, label = np.divmod(outer, labels)
+    outer, row = parted(slots, len(CLASSES))
+    cycle, label = parted(outer, labels)
     count = np.bincount(place, minlength=slots.size)
     return pl.DataFrame({"cycle": cycle, "label": label, "class": row, "replayed_ops": count})

@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 
 from traceanalyzer.intervals import Intervals, added_to_union, total_by
-from traceanalyzer.phases.attribution import launched_by_graph_call
 from traceanalyzer.phases.cycles import KEPT
+from traceanalyzer.phases.grouping import distinct, parted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,25 +28,25 @@ def sub_phase_time(phased: PhasedTrace) -> pl.DataFrame:
         (lowest share of matching kernels where the order of kernels tells the place, else null).
         Steps and layers divide the same time in two ways.
     """
-    is_node = launched_by_graph_call(phased.trace, phased.attribution.launch)
+    is_node = phased.attribution.by_graph_call
     numbers = (phased.places.step, phased.places.layer)
     tables = [_part(phased, part, number, is_node) for part, number in enumerate(numbers)]
     return pl.concat(tables).sort("cycle", "label", "part", "number")
 
 
 def _part(
-    phased: PhasedTrace, part: int, number: NDArray[np.int64], is_node: NDArray[np.bool_]
+    phased: PhasedTrace, part: int, number: NDArray[np.int32], is_node: NDArray[np.bool_]
 ) -> pl.DataFrame:
     kept = np.append(phased.cycles.state == KEPT, False)
     rows = np.flatnonzero(number >= 0)
     rows = rows[kept[phased.cycle[rows]] & phased.collected[rows]]
     labels, numbers = len(phased.labels), 1 + int(number[rows].max(initial=0))
     place = (phased.cycle[rows] * labels + phased.label[rows]) * numbers + number[rows]
-    groups, group = np.unique(place, return_inverse=True)
+    groups, (group,) = distinct(place)
     ops = Intervals(group, phased.ops.start_ns[rows], phased.ops.end_ns[rows])
     busy = total_by(group, groups.size, added_to_union(ops, rows))
-    outer, own = np.divmod(groups, numbers)
-    cycle, label = np.divmod(outer, labels)
+    outer, own = parted(groups, numbers)
+    cycle, label = parted(outer, labels)
     return pl.DataFrame(
         {
             "cycle": cycle,

@@ -160,12 +160,14 @@ def _phases(
         if window is None or not window.mean:
             continue
         work = evidence.work.get((bucket.number, label), KernelWork())
-        shown = _window_in(timing, bucket, label, work.shown)
+        mean_window = bucket.estimated_mean(timing.time.window[:, label])
+        every = np.array_equal(work.shown, rows)
+        shown = mean_window if every else _window_in(timing, bucket, label, work.shown)
         phases.append(
             BucketPhase(
                 phase=phase,
                 window_ns_per_cycle=window,
-                window_ns=bucket.estimated_mean(timing.time.window[:, label]),
+                window_ns=mean_window,
                 window_share=window.mean / mean_period_ns if mean_period_ns else 0.0,
                 gap_ns_per_cycle=float(gaps[label].sum()),
                 gaps=gaps_by_cause(timing, totals[label], gaps[label]),

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
 import polars as pl
 
 from traceanalyzer.analyses.collective_wait import RESOLVABLE, SEPARATED
-from traceanalyzer.kernels.classification import CLASSES
+from traceanalyzer.analyses.kernel_classes import ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from traceanalyzer.analyses.collective_wait import CollectiveWaits
 
-_SCHEMA: Final = {
-    "cycle": pl.Int64,
-    "label": pl.Int64,
-    "class": pl.String,
-    "wait_ns": pl.Int64,
-    "untold": pl.Int64,
+CLASS_NAMES: Final = pl.Enum(ROWS)
+"""Of a class in a table of all cycles: joined as numbers, read as texts."""
+
+_SCHEMA: Final[dict[str, pl.DataType]] = {
+    "cycle": pl.Int64(),
+    "label": pl.Int64(),
+    "class": CLASS_NAMES,
+    "wait_ns": pl.Int64(),
+    "untold": pl.Int64(),
 }
 
 
@@ -40,15 +42,16 @@ def class_waits(waits: Iterable[CollectiveWaits]) -> pl.DataFrame:
 
 
 def _of_group(waits: CollectiveWaits) -> pl.DataFrame:
-    ops = waits.ops.filter(pl.col("cycle") >= 0)
+    asked = ("cycle", "label", "class", "reason", "exposed_ns")
+    ops = waits.ops.select(asked).filter(pl.col("cycle") >= 0)
     told = pl.col("reason") == SEPARATED
     least_ns = RESOLVABLE * (waits.clock_error_ns or 0)
     spread = waits.ops.filter(told).group_by("label").agg(pl.mean("spread_ns"))
     resolved = spread.filter(pl.col("spread_ns") >= least_ns)["label"]
-    names = np.array(CLASSES)[ops["class"].to_numpy()]
+    names = pl.Series("class", ROWS, CLASS_NAMES).gather(ops["class"])
     return (
         ops.with_columns(
-            pl.Series("class", names, dtype=pl.String),
+            names,
             untold=(~(told & pl.col("label").is_in(resolved.implode()))).cast(pl.Int64),
         )
         .group_by("cycle", "label", "class")

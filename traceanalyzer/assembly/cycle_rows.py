@@ -75,7 +75,9 @@ def listed_cycles(timing: Timing, kept: KeptCycles, limit: int = ROWS_LISTED) ->
     lane, bucket = timing.cycles.spans.lane[cycles], timing.buckets["bucket"].to_numpy()
     first_ns = int(timing.cycles.spans.start_ns[cycles].min()) if cycles.size else 0
     rows = []
-    for row in chosen[np.lexsort((lane[chosen], whole[chosen]))].tolist():
+    order = chosen[np.lexsort((lane[chosen], whole[chosen]))]
+    windows = timing.time.window[np.ix_(cycles[order], labels)].tolist()
+    for row, windows_ns in zip(order.tolist(), windows, strict=True):
         cycle, number = int(cycles[row]), int(kept.number[row])
         rows.append(
             CycleRow(
@@ -85,7 +87,7 @@ def listed_cycles(timing: Timing, kept: KeptCycles, limit: int = ROWS_LISTED) ->
                 number=number if number >= 0 else None,
                 start_ns=int(timing.cycles.spans.start_ns[cycle]) - first_ns,
                 period_ns=int(period[row]),
-                windows_ns=timing.time.window[cycle, labels].tolist(),
+                windows_ns=windows_ns,
                 accepted_drafts=kept.accepted[row],
                 state=STATES[timing.cycles.state[cycle]],
             )

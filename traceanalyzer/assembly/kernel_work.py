@@ -77,11 +77,14 @@ def kernel_work(timing: Timing, tables: KernelTables) -> dict[tuple[int, int], K
     launched = _in_buckets(tables.launches, timing).group_by(_KEYS)
     sums = launched.agg(pl.sum("graph_launches"), pl.sum("kernel_launches"))
     launches = {(row[0], row[1]): (row[2], row[3]) for row in sums.iter_rows()}
-    found = _in_buckets(tables.classes, timing).join(tables.replayed, on=_WITHIN, how="left")
+    found = _in_buckets(tables.classes.drop("lane"), timing)
+    found = found.join(tables.replayed, on=_WITHIN, how="left")
     found = found.join(tables.waits, on=_WITHIN, how="left")
-    hides = (pl.col("class") == CLASSES[WHOLE_GRAPH]).any().over("cycle", "label")
-    seen = found.filter(~hides)
-    shown, hidden = _cycles(seen), _cycles(found.filter(hides))
+    graphs = found.filter(pl.col("class") == CLASSES[WHOLE_GRAPH]).select("cycle", "label")
+    seen = found.join(graphs, on=["cycle", "label"], how="anti")
+    hidden = _cycles(found.join(graphs, on=["cycle", "label"], how="semi"))
+    shown = _cycles(seen)
+    del found, graphs  # as long as the table of classes, which is held as it is
     lanes = timing.cycles.spans.lane
     spread = {key: (rows.size, np.unique(lanes[rows]).size) for key, rows in shown.items()}
     classes = _classes(seen, tables.longest, spread)
@@ -127,6 +130,7 @@ def _classes(
             pl.col("untold").fill_null(1).sum(),
             squares=pl.col("busy_ns").cast(pl.Float64).pow(2).sum(),
         )
+        .with_columns(pl.col("class").cast(pl.String))
         .join(
             longest.with_columns(pl.col("bucket", "label").cast(pl.Int64)),
             on=[*_KEYS, "class"],

@@ -77,12 +77,11 @@ class _Group:
     def __init__(self, timing: Timing, sources: SkewSources, waits: CollectiveWaits) -> None:
         self.timing, self.sources, self.waits = timing, sources, waits
         self.lanes = waits.group.lanes
-        own = sources.classes.filter(
-            pl.col("lane").is_in(self.lanes), pl.col("cycle").is_in(np.flatnonzero(timing.kept()))
-        )
+        kept = np.flatnonzero(timing.kept())
+        own = _in_cycles(sources.classes.filter(pl.col("lane").is_in(self.lanes)), kept)
         self.graphs = own.filter(pl.col("class") == _WHOLE_GRAPH)
         self.busy = own.group_by("cycle", "lane", "label").agg(pl.sum("busy_ns"))
-        self.ops = waits.ops.filter(pl.col("cycle").is_in(np.flatnonzero(timing.kept())))
+        self.ops = _in_cycles(waits.ops, kept)
         self.resolved = self._resolved_labels()
 
     def has_any(self) -> bool:
@@ -127,23 +126,26 @@ class _Group:
     def _seen_cycles(self, lane: int, label: int | None = None) -> NDArray[np.int64]:
         """Kept cycles of a lane in which no whole-graph row (of a phase) hides collectives."""
         kept = np.flatnonzero(self.timing.kept() & (self.timing.cycles.spans.lane == lane))
+        if not self.graphs.height:
+            return kept
         graphs = self.graphs if label is None else self.graphs.filter(pl.col("label") == label)
         return np.setdiff1d(kept, graphs["cycle"].to_numpy())
 
     def _phases(self) -> list[CollectiveWait]:
-        pairs = self.ops.select("lane", "label").unique().sort("lane", "label")
-        found = [self._phase(lane, label) for lane, label in pairs.iter_rows()]
+        of_pair = self.ops.partition_by("lane", "label", as_dict=True)
+        found = [self._phase(of_pair[pair], *pair) for pair in sorted(of_pair)]
         return [phase for phase in found if phase is not None]
 
-    def _phase(self, lane: int, label: int) -> CollectiveWait | None:
+    def _phase(self, own: pl.DataFrame, lane: int, label: int) -> CollectiveWait | None:
+        """Of a phase on a lane; `own` are its collectives."""
         seen = self._seen_cycles(lane, label)
-        here = (pl.col("lane") == lane) & (pl.col("label") == label) & pl.col("cycle").is_in(seen)
-        ops = self.ops.filter(here)
+        ops = _in_cycles(own, seen)
         if not ops.height:
             return None
+        here = (pl.col("lane") == lane) & (pl.col("label") == label)
         known = ops.filter(pl.col("reason") == SEPARATED)
         cycles = seen.size
-        busy = _total(self.busy.filter(here), "busy_ns") / cycles
+        busy = _total(_in_cycles(self.busy.filter(here), seen), "busy_ns") / cycles
         told = known.height > 0 and label in self.resolved
         wait = _total(known, "wait_ns") / cycles
         separated = _total(known, "duration_ns") / cycles
@@ -168,8 +170,8 @@ class _Group:
             pl.col("lane") == lane,
             pl.col("reason") == SEPARATED,
             pl.col("label").is_in(self.resolved),
-            pl.col("cycle").is_in(seen),
         )
+        known = _in_cycles(known, seen)
         if not known.height:
             return RankSkew(number, None, None, None, None, None, [], idle)
         late = known.drop_nulls("cost_ns")
@@ -214,8 +216,8 @@ class _Group:
         seen = [self._seen_cycles(lane) for lane in self.lanes]
         costs = np.zeros((min(rows.size for rows in seen), len(self.lanes)), np.int64)
         for place, cycles in enumerate(seen):
-            own = known.filter(pl.col("cycle").is_in(cycles[: len(costs)]))
-            own = own.filter(pl.col("lane") == self.lanes[place])
+            own = known.filter(pl.col("lane") == self.lanes[place])
+            own = _in_cycles(own, cycles[: len(costs)])
             at = np.searchsorted(cycles, own["cycle"].to_numpy())
             np.add.at(costs[:, place], at, own["cost_ns"].to_numpy())
         return costs
@@ -254,6 +256,14 @@ class _Group:
             there = f"{len(group.lanes)} of {group.tp_size} ranks" if group.told else "one rank"
             return name, f"only {there} of the group in the trace"
         return name, _TEXTS[name]
+
+
+def _in_cycles(rows: pl.DataFrame, cycles: NDArray[np.int64]) -> pl.DataFrame:
+    """The rows of some cycles."""
+    cycle = rows["cycle"].to_numpy()
+    chosen = np.zeros(2 + max(int(cycle.max(initial=-1)), int(cycles.max(initial=-1))), bool)
+    chosen[cycles] = True  # the last stays false, for -1
+    return rows.filter(pl.Series(chosen[cycle]))
 
 
 def _total(rows: pl.DataFrame, column: str) -> int:

@@ -132,9 +132,9 @@ def _anew(
         planned = plan(files, **limits, nsys=nsys, progress=progress)
     alone = len(planned.parts) == 1 and not planned.notes and resources.scheduler is None
     if alone or options.layers_from is not None:
-        trace = _read(files, nsys)
+        traces = [_read(files, nsys)]
         with progress_bar() as progress:
-            return analyze(trace, options, progress=progress)
+            return analyze(traces.pop(), options, progress=progress)  # which then lets go of it
     run = Run(options.phases_file, options.infer, nsys, planned.notes)
     with progress_bar() as progress, _workers(resources, planned.jobs) as workers:
         return analyze_files(planned.parts, run, options.known, workers, progress)
@@ -163,7 +163,7 @@ def read_traces(traces: tuple[Path, ...], nsys: str | None) -> Trace:
 
 def _read(files: Sequence[Path], nsys: str | None) -> Trace:
     """Read with a progress bar on anything over a second."""
-    from traceanalyzer.commands.allocator import keep_freed_memory
+    from traceanalyzer.allocator import keep_freed_memory
     from traceanalyzer.commands.progress_bar import progress_bar
     from traceanalyzer.importers import load
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from traceanalyzer.intervals import Containers, Intervals
+from traceanalyzer.intervals import Containers, Intervals, Packing, sorted_rows
+from traceanalyzer.phases.attribution import launch_intervals
 from traceanalyzer.phases.cycles import LAUNCHES_WORK
 
 if TYPE_CHECKING:
@@ -45,19 +46,18 @@ def working_launches(trace: Trace) -> NDArray[np.int64]:
 
 def _while_capturing(trace: Trace, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Which launches a thread makes between the begin and the end of a stream capture."""
-    begins = stream_captures(trace, "Begin")
+    begins, ends = stream_captures(trace, "Begin"), stream_captures(trace, "End")
     if not begins.height:
         return np.zeros(rows.size, bool)
-    borders = pl.concat(
-        [
-            begins.with_columns(capturing=pl.lit(True)),
-            stream_captures(trace, "End").with_columns(capturing=pl.lit(False)),
-        ]
-    ).sort("time_ns")
-    calls = trace.launches[rows].select("thread", time_ns="start_ns", row=pl.lit(0))
-    calls = calls.with_columns(row=pl.int_range(pl.len())).sort("time_ns")
-    found = calls.join_asof(borders, on="time_ns", by="thread", check_sortedness=False)
-    return found.sort("row")["capturing"].fill_null(False).to_numpy()
+    calls = launch_intervals(trace, rows)
+    both = pl.concat([begins, ends])
+    borders = _times(both, both["time_ns"])
+    packing = Packing.covering(trace.threads.height, (borders.start_ns, calls.start_ns))
+    keys = packing.key(borders.lane, borders.start_ns)
+    order = sorted_rows(keys)
+    last = np.searchsorted(keys[order], packing.key(calls.lane, calls.start_ns), "right") - 1
+    border = np.append(order, -1)[last]
+    return (last >= 0) & (borders.lane[border] == calls.lane) & (border < begins.height)
 
 
 def captured_phases(trace: Trace, spans: Spans) -> NDArray[np.int64]:

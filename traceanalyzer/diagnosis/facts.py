@@ -128,18 +128,23 @@ def _launched(phased: PhasedTrace) -> pl.DataFrame:
 def _tails(trace: Trace) -> pl.DataFrame:
     """The last launches of each process that left no op."""
     working = working_launches(trace)
-    lost = ~has_ops(trace, working)
-    table = trace.launches[working].select("process", "start_ns", lost=pl.Series(lost))
-    last = table.filter(~pl.col("lost")).group_by("process").agg(last_ns=pl.col("start_ns").max())
-    tail = table.join(last, on="process").filter(
-        pl.col("lost") & (pl.col("start_ns") > pl.col("last_ns"))
-    )
-    spans = tail.group_by("process").agg(
+    process = trace.launches["process"].to_numpy()[working]
+    start_ns = trace.launches["start_ns"].to_numpy()[working]
+    lost, size = ~has_ops(trace, working), trace.processes.height
+    last_ns = np.full(size, np.iinfo(np.int64).max)  # where none left an op nothing is later
+    last_ns[process[~lost]] = np.iinfo(np.int64).min
+    np.maximum.at(last_ns, process[~lost], start_ns[~lost])
+    tail = np.flatnonzero(lost & (start_ns > last_ns[process]))
+    tails = pl.DataFrame({"process": process[tail], "start_ns": start_ns[tail]})
+    spans = tails.group_by("process").agg(
         tail_launches=pl.len().cast(pl.Int64),
         tail_ns=pl.col("start_ns").max() - pl.col("start_ns").min(),
     )
-    counted = table.group_by("process").agg(working_launches=pl.len().cast(pl.Int64))
-    return counted.join(spans, on="process", how="left")
+    counted = {
+        "process": np.arange(size, dtype=np.int32),
+        "working_launches": np.bincount(process, minlength=size),
+    }
+    return pl.DataFrame(counted).join(spans, on="process", how="left")
 
 
 def _overheads(trace: Trace, spans: Spans) -> pl.DataFrame:

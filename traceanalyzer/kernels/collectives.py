@@ -62,9 +62,15 @@ def family_of_names(names: pl.Series) -> NDArray[np.int64]:
     return found
 
 
-def family_of_ops(trace: Trace) -> NDArray[np.int64]:
-    """Place in `shipped_families()` of each op, -1 for ops that are no collective."""
-    is_collective = np.isin(class_of_ops(trace), _COLLECTIVE)
+def family_of_ops(trace: Trace, class_of_op: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+    """Place in `shipped_families()` of each op, -1 for ops that are no collective.
+
+    Args:
+        trace: The tables.
+        class_of_op: See `class_of_ops`, where it is known.
+    """
+    classes = class_of_ops(trace) if class_of_op is None else class_of_op
+    is_collective = np.isin(classes, _COLLECTIVE)
     name = trace.ops["name"].to_numpy()
     used = np.unique(name[is_collective])
     of_name = np.full(trace.names.height, -1, np.int64)

@@ -32,6 +32,7 @@ METHODS: Final = (
     "no launch row",
 )
 IN_RANGE, GRAPH_IN_RANGE, WHOLE_GRAPH, CAPTURE_TIME, INFERRED, OUTSIDE, NO_LAUNCH = range(7)
+_ROOM: Final = 4
 _GRAPH_LAUNCH = r"^(?:cuda|cu|hip)GraphLaunch"
 
 
@@ -43,11 +44,13 @@ class Attribution:
         launch: Row in `trace.launches`, -1 when there is none.
         span: Row in `trace.ranges` of the innermost phase range around the launch, -1 for none.
         method: Place in `METHODS`.
+        by_graph_call: Whether the launch replays a graph.
     """
 
     launch: NDArray[np.int64]
     span: NDArray[np.int64]
-    method: NDArray[np.int64]
+    method: NDArray[np.int8]
+    by_graph_call: NDArray[np.bool_]
 
 
 def attribute_ops(trace: Trace, spans: Spans) -> Attribution:
@@ -57,13 +60,14 @@ def attribute_ops(trace: Trace, spans: Spans) -> Attribution:
     span = ranges_of_launches(trace, launch, spans.intervals, phase_ranges)
     kinds = trace.ops["kind"].to_physical().to_numpy()
     graph_kind = OP_KINDS.index("graph")
-    method = np.full(launch.size, IN_RANGE, np.int64)
+    method = np.full(launch.size, IN_RANGE, np.int8)
     is_node = trace.ops["graph_node_id"].is_not_null().to_numpy()
-    method[is_node | launched_by_graph_call(trace, launch)] = GRAPH_IN_RANGE
+    by_graph_call = launched_by_graph_call(trace, launch)
+    method[is_node | by_graph_call] = GRAPH_IN_RANGE
     method[kinds == graph_kind] = WHOLE_GRAPH
     method[span < 0] = OUTSIDE
     method[launch < 0] = NO_LAUNCH
-    return Attribution(launch, span, method)
+    return Attribution(launch, span, method, by_graph_call)
 
 
 def launches_of_ops(trace: Trace) -> NDArray[np.int64]:
@@ -83,13 +87,19 @@ def launches_of_ops(trace: Trace) -> NDArray[np.int64]:
     wanted, wants = _correlation_keys(ops, bits)
     if not key.size:
         return np.full(wanted.size, -1, np.int64)
+    low, room = int(key[0]), int(key[-1]) - int(key[0]) + 1
+    if room <= _ROOM * (key.size + wanted.size):  # ids count up: a table of all beats searching
+        of_key = np.full(room + 1, -1, np.int64)
+        of_key[key[::-1] - low] = rows[::-1]  # of equal ids the first row is written last
+        inside = wants & (wanted >= low) & (wanted < low + room)
+        return of_key[np.where(inside, wanted - low, room)]
     place = np.minimum(np.searchsorted(key, wanted, side="left"), key.size - 1)
     return np.where(wants & (key[place] == wanted), rows[place], -1)
 
 
 def has_ops(trace: Trace, launches: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Whether any op carries the id of each launch, be it the first row of that id or another."""
-    calls, ops = trace.launches[launches], trace.ops
+    calls, ops = trace.launches.select("process", "correlation_id")[launches], trace.ops
     bits = _id_bits(calls["correlation_id"], ops["correlation_id"])
     _check_width(bits, trace.processes.height)
     called, has_id = _correlation_keys(calls, bits)
@@ -166,4 +176,4 @@ def launched_by_graph_call(trace: Trace, launch: NDArray[np.int64]) -> NDArray[n
     if not trace.launches.height:
         return np.zeros(launch.size, bool)
     by_name = trace.names.select(pl.col("text").str.contains(_GRAPH_LAUNCH)).to_series().to_numpy()
-    return (launch >= 0) & by_name[trace.launches["name"].to_numpy()][launch]
+    return (launch >= 0) & by_name[trace.launches["name"].to_numpy()[launch]]

@@ -88,6 +88,10 @@ def tells_places(phased: PhasedTrace) -> bool:
     return bool((phased.places.step >= 0).any() or (phased.places.layer >= 0).any())
 
 
+def _most_first(counted: tuple[int, int]) -> int:
+    return -counted[0]
+
+
 class _Source(NamedTuple):
     """Kernel names of a forward whose places are known, with its steps and layers as two rows."""
 
@@ -120,20 +124,30 @@ class _Known:
 
     def sources(self, phase: str) -> dict[int, list[_Source]]:
         """By lane the forwards of different kernels in which most places are known."""
-        found: dict[int, dict[bytes, tuple[int, _Source]]] = {}
-        places = self._phased.places
-        for forward in self._of(phase):
-            rows = self.forwards.of(forward)
-            parts = np.stack((places.step[rows], places.layer[rows]))
-            names, told = self._names[rows], int((parts >= 0).sum())
-            of_lane = found.setdefault(int(self.forwards.lane[forward]), {})
-            before = of_lane.get(names.tobytes())
-            if told and (before is None or before[0] < told):
-                of_lane[names.tobytes()] = told, _Source(names.tolist(), parts)
+        best: dict[int, dict[bytes, tuple[int, int]]] = {}
+        own = self._of(phase)
+        lanes, told = self.forwards.lane[own].tolist(), self._told_in(own).tolist()
+        for forward, lane, count in zip(own.tolist(), lanes, told, strict=True):
+            of_lane = best.setdefault(lane, {})
+            key = self._names[self.forwards.of(forward)].tobytes()
+            if count > of_lane.get(key, (0, 0))[0]:
+                of_lane[key] = count, forward
         return {
-            lane: [one for _, one in sorted(each.values(), key=lambda pair: -pair[0])]
-            for lane, each in found.items()
+            lane: [self._source(forward) for _, forward in sorted(each.values(), key=_most_first)]
+            for lane, each in best.items()
         }
+
+    def _told_in(self, forwards: Int64s) -> Int64s:
+        """How many steps and layers are known of the kernels of each forward."""
+        places, rows = self._phased.places, self.forwards.rows
+        known = (places.step[rows] >= 0).astype(np.int64) + (places.layer[rows] >= 0)
+        first, total = self.forwards.first, np.append(0, np.cumsum(known))
+        return np.asarray(total[first[forwards + 1]] - total[first[forwards]])
+
+    def _source(self, forward: int) -> _Source:
+        rows, places = self.forwards.of(forward), self._phased.places
+        parts = np.stack((places.step[rows], places.layer[rows])).astype(np.int64)
+        return _Source(self._names[rows].tolist(), parts)
 
     def lane_of(self, replays: PhasedTrace, lane: int) -> int:
         """The lane that runs what a lane of the replays does, -1 for none."""
@@ -166,20 +180,39 @@ def _carried(
     for phase, lacks in lacking.items():
         matching = _Matching(known.sources(phase), least_score)
         result = _Result()
-        for forward in np.flatnonzero(lacks.any(axis=0)).tolist():
-            rows = forwards.of(forward)
-            lane = known.lane_of(replays, int(forwards.lane[forward]))
-            told = matching.best(lane, names[rows])
+        lanes = [known.lane_of(replays, lane) for lane in range(replays.ranks.size)]
+        for alike in _alike(forwards, np.flatnonzero(lacks.any(axis=0)), names, lacks):
+            first = alike[0]
+            told = matching.best(lanes[forwards.lane[first]], names[forwards.of(first)])
             if told is None or not matching.holds(told.match):
-                result.refused.append(None if told is None else told.match.score)
+                result.refused += [None if told is None else told.match.score] * len(alike)
             else:
-                result.scores.append(told.match.score)
-                filling.fill(rows, lacks[:, forward], told)
+                result.scores += [told.match.score] * len(alike)
+                filling.fill(_rows_of(forwards, alike), lacks[:, first], told)
         if result.scores or known.source is not None:
             found.append(result.summary(phase, known.source, least_score))
     if not found:
         return replays
     return replace(replays, places=filling.filled(), carried=(*replays.carried, *found))
+
+
+def _alike(
+    forwards: Forwards, chosen: Int64s, names: Int64s, lacks: NDArray[np.bool_]
+) -> list[list[int]]:
+    """Some forwards, those together that run the same kernels on a lane and lack the same."""
+    found: dict[tuple[int, bytes, bytes], list[int]] = {}
+    lanes = forwards.lane[chosen].tolist()
+    for forward, lane in zip(chosen.tolist(), lanes, strict=True):
+        key = lane, names[forwards.of(forward)].tobytes(), lacks[:, forward].tobytes()
+        found.setdefault(key, []).append(forward)
+    return list(found.values())
+
+
+def _rows_of(forwards: Forwards, alike: list[int]) -> Int64s:
+    """Rows of the kernels of forwards of one length, a row of them a forward."""
+    first = forwards.first[alike]
+    length = forwards.first[alike[0] + 1] - first[0]
+    return forwards.rows[first[:, None] + np.arange(length)]
 
 
 class _Filling:
@@ -192,7 +225,13 @@ class _Filling:
         self._scores = np.full(self._places.shape, np.nan) if scores is None else scores.copy()
 
     def fill(self, rows: Int64s, parts: NDArray[np.bool_], told: _Told) -> None:
-        """Give the kernels of a forward the steps, the layers, or both of its source."""
+        """Give the kernels of forwards the steps, the layers, or both of their source.
+
+        Args:
+            rows: Rows of the kernels, of shape (forwards, kernels).
+            parts: Whether the steps, and whether the layers.
+            told: The source.
+        """
         for part in np.flatnonzero(parts):
             values = told.match.carried(told.source.places[part])
             self._places[part, rows] = values

@@ -13,7 +13,7 @@ import polars as pl
 
 from traceanalyzer.intervals import Containers, Intervals, Packing
 from traceanalyzer.phases.attribution import has_ops, ranges_of_launches
-from traceanalyzer.phases.grouping import distinct, least_of
+from traceanalyzer.phases.grouping import distinct, least_of, parted
 from traceanalyzer.phases.lost_events import in_short_replays
 from traceanalyzer.phases.recorder_stalls import Stalls, in_stalls, stalls_of
 from traceanalyzer.phases.rules import has_target_forward, is_prompt_work
@@ -71,16 +71,14 @@ class Cycles:
         if not self.spans.size:
             return np.full(points.size, -1, np.int64)
         lanes = 1 + int(max(self.spans.lane.max(), points.lane.max(initial=0)))
-        times = (self.spans.start_ns, points.start_ns)
+        times = (self.spans.start_ns, self.spans.end_ns, points.start_ns)
         packing = Packing.covering(lanes, times)
         starts = packing.key(self.spans.lane, self.spans.start_ns)
-        place = np.searchsorted(starts, packing.key(points.lane, points.start_ns), "right") - 1
-        inside = (
-            (place >= 0)
-            & (self.spans.lane[place] == points.lane)
-            & (points.start_ns < self.spans.end_ns[place])
-        )
-        return np.where(inside, place, -1)
+        at = packing.key(points.lane, points.start_ns)
+        place = np.searchsorted(starts, at, "right") - 1
+        ends = np.append(packing.key(self.spans.lane, self.spans.end_ns), -1)
+        place[at >= ends[place]] = -1  # as on a later lane
+        return place
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +98,18 @@ class CycleSources:
     part: NDArray[np.int64]
 
 
-def find_cycles(sources: CycleSources, stretched: NDArray[np.bool_] | None = None) -> Cycles:
+def find_cycles(
+    sources: CycleSources, stretched: NDArray[np.bool_] | None = None
+) -> tuple[Cycles, NDArray[np.int64]]:
     """Find the cycles of every rank and tell which of them can be averaged.
 
     Args:
         sources: What they are found from.
         stretched: Which of them the recorder stretched, where ranks beside those of the sources
             tell too; None to find it.
+
+    Returns:
+        The cycles, and the one of each op, -1 outside.
     """
     forward = forward_of_span(sources.spans)
     borders = _first_ops(sources, forward)
@@ -122,7 +125,7 @@ def find_cycles(sources: CycleSources, stretched: NDArray[np.bool_] | None = Non
         file = files[np.asarray(sources.ranks.process, np.int64)][cycles.spans.lane]
         stretched = in_stalls(Stalls.of(sources.trace, stalls), cycles.spans, file, usable)
     settled = with_states(cycles, sources.spans, prefill | stretched, incomplete)
-    return replace(settled, stalling=Stalling(stalls, usable, stretched))
+    return replace(settled, stalling=Stalling(stalls, usable, stretched)), cycle
 
 
 def between_forwards(starts: Intervals, forward: NDArray[np.int64], work: Intervals) -> Cycles:
@@ -188,7 +191,7 @@ def _first_ops(sources: CycleSources, forward: NDArray[np.int64]) -> pl.DataFram
     ranges = max(forward.size, 1)
     keys, (place,) = distinct(sources.ops.lane[rows] * ranges + of_op[rows])
     first_ns = least_of(place, keys.size, sources.ops.start_ns[rows])
-    lane, found = np.divmod(keys, ranges)
+    lane, found = parted(keys, ranges)
     table = pl.DataFrame({"start_ns": first_ns, "lane": lane, "forward": found})
     return table.sort("lane", "start_ns", "forward")
 

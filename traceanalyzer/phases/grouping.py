@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from traceanalyzer.intervals import sorted_rows
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -31,7 +33,7 @@ def distinct(*keys: Int64s) -> tuple[Int64s, list[Int64s]]:
     low = min(int(key.min()) for key in keys if key.size)
     size = 1 + max(int(key.max()) for key in keys if key.size) - low
     if size > _ROOM * total + _SMALL:
-        known, place = np.unique(np.concatenate(keys), return_inverse=True)
+        known, place = _sorted_out(np.concatenate(keys))
         return known, np.split(place, np.cumsum([key.size for key in keys])[:-1])
     occurs = np.zeros(size, bool)
     for key in keys:
@@ -40,6 +42,22 @@ def distinct(*keys: Int64s) -> tuple[Int64s, list[Int64s]]:
     place = np.zeros(size, np.int64)
     place[known] = np.arange(known.size)
     return known + low, [place[key - low] for key in keys]
+
+
+def _sorted_out(keys: Int64s) -> tuple[Int64s, Int64s]:
+    """The keys that occur, sorted, and where each stands among them."""
+    order = sorted_rows(keys)
+    keys = keys[order]
+    fresh = np.append(True, keys[1:] != keys[:-1])
+    place = np.empty(keys.size, np.int64)
+    place[order] = np.cumsum(fresh) - 1
+    return keys[fresh], place
+
+
+def parted(keys: Int64s, size: int) -> tuple[Int64s, Int64s]:
+    """Quotients and remainders of non-negative keys, as `np.divmod` in a fifth of its time."""
+    quotients = keys // size
+    return quotients, keys - quotients * size
 
 
 def least_of(place: Int64s, groups: int, values: Int64s) -> Int64s:
@@ -77,9 +95,4 @@ def ordered(slot: Int64s, start_ns: Int64s) -> Int64s:
     if bits + int(slot.max()).bit_length() > 62:
         return np.lexsort((start_ns, slot))
     key = (slot.astype(np.int64) << bits) + (start_ns - low)
-    order = np.argsort(key)  # loses the order of equal keys, which are rare: then sort again
-    key = key[order]
-    if (key[1:] == key[:-1]).any():
-        key[order] = key.copy()
-        order = np.argsort(key, kind="stable")
-    return order
+    return sorted_rows(key)

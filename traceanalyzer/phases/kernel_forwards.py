@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from traceanalyzer.intervals import Containers
-from traceanalyzer.phases.attribution import launched_by_graph_call
 from traceanalyzer.phases.grouping import ordered
 
 if TYPE_CHECKING:
@@ -58,8 +57,8 @@ def forwards_of(phased: PhasedTrace) -> Forwards:
     begins = np.flatnonzero(np.append(True, slot[1:] != slot[:-1])[: rows.size])
     outer = slot[begins] // groups
     is_node = phased.trace.ops["graph_node_id"].is_not_null().to_numpy()
-    is_node = is_node | launched_by_graph_call(phased.trace, phased.attribution.launch)
-    places = np.stack((phased.places.step[rows], phased.places.layer[rows]))
+    is_node = is_node | phased.attribution.by_graph_call
+    places = np.stack((phased.places.step[rows], phased.places.layer[rows])).astype(np.int64)
     return Forwards(
         rows=rows,
         first=np.append(begins, rows.size),

@@ -6,14 +6,21 @@ carries the number; one process of a tensor-parallel group speaks for all of it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from nvtx_hooks import vocabulary
+from traceanalyzer.schema import MARKS
 
 if TYPE_CHECKING:
     from traceanalyzer.trace import Trace
+
+
+_MARK: Final = {
+    **{name: MARKS.polars_schema[name] for name in ("time_ns", "thread")},
+    "payload": pl.Int64(),
+}
 
 
 def read_marks(trace: Trace, mark: str) -> pl.DataFrame:
@@ -83,6 +90,8 @@ def _annotations(trace: Trace, mark: str) -> pl.DataFrame:
     begin = f"{vocabulary.DOMAIN}:{mark}:"
     number = pl.col("text").str.extract(rf"^{begin}(\d+)$").cast(pl.Int64, strict=False)
     told = _named(trace, pl.col("text").str.starts_with(begin)).with_columns(payload=number)
+    if not told.height:  # as in any trace of NVTX
+        return pl.DataFrame(schema=_MARK)
     return (
         trace.ranges.filter(
             (pl.col("style") == "annotation") & pl.col("name").is_in(told["name"].implode())

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from traceanalyzer.phases.spans import Spans
     from traceanalyzer.trace import Trace
 
+    Int32s = NDArray[np.int32]
     Int64s = NDArray[np.int64]
 
 _BEGINS_CAPTURE: Final = r"^(?:cuda|cu|hip)StreamBeginCapture"
@@ -47,11 +48,11 @@ class OpPlaces:
             share of the forward's kernels that matched; NaN elsewhere. None where none was.
     """
 
-    step: Int64s
-    layer: Int64s
-    module: Int64s
+    step: Int32s
+    layer: Int32s
+    module: Int32s
     modules: tuple[str, ...]
-    birth_phase: Int64s
+    birth_phase: Int32s
     born: NDArray[np.bool_]
     scores: NDArray[np.float64] | None = None
 
@@ -61,11 +62,11 @@ def places_of_ops(trace: Trace, spans: Spans, launch: Int64s) -> OpPlaces:
     names = read_places(trace, spans)
     origin = origins_of_ops(trace, launch)
     at_birth = np.append(_by_birth(trace, spans, names), np.full((4, 1), -1), axis=1)
-    step, layer, module, phase = (column[origin] for column in at_birth)
+    step, layer, module, phase = (column[origin] for column in at_birth.astype(np.int32))
     if names.any:
         around = _by_launch(trace, spans, names)
         for column, told in zip((step, layer, module), around, strict=True):
-            of_op = np.append(told, -1)[launch]
+            of_op = np.append(told, -1).astype(np.int32)[launch]
             np.copyto(column, of_op, where=of_op >= 0)
     return OpPlaces(step, layer, module, names.modules, phase, origin >= 0)
 
@@ -88,7 +89,7 @@ def split_of_fused(spans: Spans, span: Int64s, places: OpPlaces) -> Int64s:
     if not part.any():
         return np.full(span.size, -1, np.int64)
     launched_in = np.append(spans.phase, -1)[span]
-    return np.where(part[launched_in, places.birth_phase], places.birth_phase, -1)
+    return np.where(part[launched_in, places.birth_phase], places.birth_phase, np.int64(-1))
 
 
 def _by_birth(trace: Trace, spans: Spans, names: RangePlaces) -> Int64s:

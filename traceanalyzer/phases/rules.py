@@ -42,7 +42,10 @@ NUMBERS: Final = ("cycle", "batch", "context_requests", "generation_requests", "
 
 _PLACE: Final = {phase: place for place, phase in enumerate((*PHASES, *LEFTOVERS))}
 _NAMED_GROUP: Final = re.compile(r"\(\?P?<(\w+)>")
+_FEW_NAMES: Final = 1_000
+"""As many are kept with what the rules say of them."""
 _MANY_NAMES: Final = 10_000
+_TEXTS: Final = dict.fromkeys(("domain_text", "name_text"), pl.String())
 _MOST_DOTS: Final = 1_000
 _MOST_RULES: Final = 5_000
 _FUSED: Final = re.compile(r"fused\(([^()]*)\)")
@@ -198,7 +201,7 @@ class Rules:
             empty when none matches), and a nullable Int64 column for each of `NUMBERS`.
         """
         found = names.with_columns(rule=self._first_match(names))
-        meant = found.join(self._meanings(), on="rule", how="left", maintain_order="left")
+        meant = found.join(_meanings(self), on="rule", how="left", maintain_order="left")
         return pl.concat(
             [meant.with_columns(pl.col("flags").fill_null([])), self._numbers(found)],
             how="horizontal",
@@ -206,6 +209,17 @@ class Rules:
 
     def _first_match(self, names: pl.DataFrame) -> pl.Series:
         """Place of the first rule that takes each row, null where none does."""
+        if names.height > _FEW_NAMES:
+            return self._tried(names)
+        # Ranks open ranges of the same names, and rules cost 10 ms to compile.
+        known, pairs = _known(self), names.select("domain_text", "name_text").rows()
+        if unknown := [pair for pair in dict.fromkeys(pairs) if pair not in known]:
+            texts = pl.DataFrame(unknown, schema=_TEXTS, orient="row")
+            known.update(zip(unknown, self._tried(texts), strict=True))
+        return pl.Series("rule", [known[pair] for pair in pairs], pl.Int32)
+
+    def _tried(self, names: pl.DataFrame) -> pl.Series:
+        """The same by trying every rule."""
         first = pl.coalesce(
             pl.when(rule.matches()).then(place) for place, rule in enumerate(self.rules)
         ).cast(pl.Int32)
@@ -230,17 +244,6 @@ class Rules:
         except pl.exceptions.ComputeError:  # too large in one
             return pl.repeat(True, names.height, eager=True)
 
-    def _meanings(self) -> pl.DataFrame:
-        columns = {
-            "rule": range(len(self.rules)),
-            "phase": [rule.phase for rule in self.rules],
-            "role": [rule.role for rule in self.rules],
-            "flags": [list(rule.flags) for rule in self.rules],
-        }
-        text = pl.String()
-        types = {"rule": pl.Int32(), "phase": text, "role": text, "flags": pl.List(text)}
-        return pl.DataFrame(columns, schema=types)
-
     def _numbers(self, found: pl.DataFrame) -> pl.DataFrame:
         """The integers that names carry in their groups; null where one does not fit."""
         rows = found.select("rule", "name_text").with_row_index("row")
@@ -257,6 +260,26 @@ class Rules:
             .join(pl.concat(read, how="diagonal"), on="row", how="left", maintain_order="left")
             .select(pl.col(number).cast(pl.Int64, strict=False) for number in NUMBERS)
         )
+
+
+@cache
+def _known(rules: Rules) -> dict[tuple[str | None, str | None], int | None]:
+    """The first rule that takes each domain and name that was asked about in this process."""
+    return {}
+
+
+@cache
+def _meanings(rules: Rules) -> pl.DataFrame:
+    """What each rule says: rule, phase, role, flags."""
+    columns = {
+        "rule": range(len(rules.rules)),
+        "phase": [rule.phase for rule in rules.rules],
+        "role": [rule.role for rule in rules.rules],
+        "flags": [list(rule.flags) for rule in rules.rules],
+    }
+    text = pl.String()
+    types = {"rule": pl.Int32(), "phase": text, "role": text, "flags": pl.List(text)}
+    return pl.DataFrame(columns, schema=types)
 
 
 def _whole(pattern: str) -> str:

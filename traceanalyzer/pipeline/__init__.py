@@ -14,7 +14,7 @@ from traceanalyzer.phases.rules import Rules
 from traceanalyzer.pipeline.agreeing import known_before
 from traceanalyzer.pipeline.carrying import places_source
 from traceanalyzer.pipeline.measuring import Choices, measure
-from traceanalyzer.pipeline.whole import Answer, answered
+from traceanalyzer.pipeline.whole import Answer, settled, told
 from traceanalyzer.progress import Progress, silent
 from traceanalyzer.trace import divisions, taken
 from traceanalyzer.verdict.known import Known
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from traceanalyzer.phases.inference import Agreement
     from traceanalyzer.pipeline.agreeing import Agreed
     from traceanalyzer.pipeline.measured import Measured
     from traceanalyzer.report import Report
@@ -92,6 +93,15 @@ def analyze(
     """
     options = options or AnalysisOptions()
     choices = options.choices()
+    measured, agreed = _measured(trace, choices, progress)
+    del trace  # where nobody else holds it, what is told of all ranks need not fit beside it
+    return told(measured, [0] * len(measured), agreed, options.answer(choices))
+
+
+def _measured(
+    trace: Trace, choices: Choices, progress: Progress
+) -> tuple[list[Measured], Agreement | None]:
+    """A trace's parts, each measured with what all of them show together."""
     divides = choices.known is None and trace.ops.height >= _DIVIDES_FROM
     parts = divisions(trace) if divides else [(0, trace.processes.height)]
     known = known_before(trace, parts) if len(parts) > 1 else {}
@@ -108,5 +118,4 @@ def analyze(
         progress("measuring", place / len(parts))
         measured.append(found(place, known.get(place)))
     progress("measuring", 1.0)
-
-    return answered(measured, [0] * len(parts), options.answer(choices), again, known)
+    return measured, settled(measured, [0] * len(parts), choices.infer, again, known)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
 
+from traceanalyzer.allocator import give_back_freed_memory
 from traceanalyzer.analyses.acceptance import accepted_by_bucket, accepted_by_cycle
 from traceanalyzer.analyses.buckets import buckets_of
 from traceanalyzer.analyses.collective_wait import Collectives, collective_waits
@@ -21,7 +22,7 @@ from traceanalyzer.analyses.longest_kernels import longest_kernels
 from traceanalyzer.analyses.phase_time import CycleTime
 from traceanalyzer.analyses.synchronisations import SCOPES
 from traceanalyzer.assembly.buckets import Evidence, bucket_order, bucket_reports
-from traceanalyzer.assembly.class_waits import class_waits
+from traceanalyzer.assembly.class_waits import CLASS_NAMES, class_waits
 from traceanalyzer.assembly.cycle_rows import KeptCycles, listed_cycles
 from traceanalyzer.assembly.graphs import graph_reports, phase_parts
 from traceanalyzer.assembly.instrumentation import instrumentation_of
@@ -36,7 +37,7 @@ from traceanalyzer.assembly.ranks import (
 )
 from traceanalyzer.assembly.skew import SkewSources, group_skews
 from traceanalyzer.assembly.timing import Timing
-from traceanalyzer.intervals import Intervals, total_by
+from traceanalyzer.intervals import Intervals, sorted_rows, total_by
 from traceanalyzer.phases.alignment import align_steps, translated
 from traceanalyzer.phases.attribution import INFERRED, METHODS
 from traceanalyzer.phases.cycles import Cycles
@@ -131,8 +132,11 @@ class AcrossRanks:
     @cached_property
     def classes(self) -> pl.DataFrame:
         """Busy time by cycle, phase and kernel class."""
-        order = ("cycle", "lane", "label", "class")
-        return _class_names(self.measured.tables.classes.sort(order))
+        table, sizes = self.measured.tables.classes, (len(self.measured.labels), len(ROWS))
+        cycle, lane, label, row = (_ints(table[name]) for name in _CLASS_ORDER)
+        key = (cycle + 1) * (1 + int(lane.max(initial=0))) + lane
+        order = sorted_rows((key * sizes[0] + label) * sizes[1] + row)
+        return _class_names(table[order])
 
     @cached_property
     def groups(self) -> list[ParallelGroup]:
@@ -211,13 +215,17 @@ class AcrossRanks:
         tables, texts = self.measured.tables, self.measured.trace.names["text"]
         bucket = np.where(self.timing.kept(), self.bucket, -1)
         runs = KernelRuns(tables.run_cycles, tables.runs, tables.run_times, tables.late)
+        slots = kernel_slots(runs, bucket, texts)
+        give_back_freed_memory()
+        waits = class_waits(self.waits)
+        give_back_freed_memory()
         kernels = KernelTables(
             tables.launches,
             self.classes,
             longest_kernels(tables.cycle_kernels, bucket, texts),
             _class_names(tables.replayed),
-            kernel_slots(runs, bucket, texts),
-            class_waits(self.waits),
+            slots,
+            waits,
         )
         accepted = accepted_by_bucket(self.measured.trace, self.kept)
         return Evidence(accepted, kernel_work(self.timing, kernels))
@@ -229,15 +237,16 @@ class AcrossRanks:
         return group_skews(self.timing, sources)
 
 
+_CLASS_ORDER: Final = ("cycle", "lane", "label", "class")
+
+
 def _ints(column: pl.Series) -> Int64s:
     return column.cast(pl.Int64).to_numpy()
 
 
 def _class_names(table: pl.DataFrame) -> pl.DataFrame:
     """With the classes' names for their places."""
-    return table.with_columns(
-        pl.col("class").replace_strict(dict(enumerate(ROWS)), return_dtype=pl.String)
-    )
+    return table.with_columns(pl.Series("class", ROWS, CLASS_NAMES).gather(table["class"]))
 
 
 def _ledger(coverage: pl.DataFrame) -> pl.DataFrame:

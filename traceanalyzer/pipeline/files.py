@@ -101,7 +101,7 @@ def analyze_files(
         return {each: ranked(each, other[places[each]]) for each in agreed}
 
     missing = (*run.notes, *(_missing(path, error) for path, error in lost.items()))
-    measured = [ranked(each, found[place]) for each, place in enumerate(places)]
+    measured = [ranked(each, found.pop(place)) for each, place in enumerate(places)]
     before = _known_before(measured) if workers is None else {}
     return answered(measured, files, Answer(known, run.infer, missing=missing), again, before)
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
+from traceanalyzer.allocator import give_back_freed_memory
 from traceanalyzer.analyses.buckets import cycle_shapes
 from traceanalyzer.analyses.collective_wait import collectives_of
 from traceanalyzer.analyses.coverage import coverage_ledger
 from traceanalyzer.analyses.cycle_launches import cycle_launches
-from traceanalyzer.analyses.gaps import CAUSES, explain_gaps
+from traceanalyzer.analyses.gaps import CAUSES, explain_gaps, gaps_by_cause
 from traceanalyzer.analyses.graph_table import graphs_of
 from traceanalyzer.analyses.idle_ranks import idle_cycles
 from traceanalyzer.analyses.kernel_classes import busy_pieces, class_time, kernel_time
@@ -28,6 +29,7 @@ from traceanalyzer.phases.carried_layers import CarriedPhase
 from traceanalyzer.phases.cycles import KEPT
 from traceanalyzer.phases.inference import LaneInference
 from traceanalyzer.pipeline.figures import cycle_tables, record_table
+from traceanalyzer.pipeline.measured import narrow
 
 if TYPE_CHECKING:
     from traceanalyzer.phases.phased import PhasedTrace
@@ -35,27 +37,26 @@ if TYPE_CHECKING:
 
 def measured_on_gpu(phased: PhasedTrace) -> dict[str, pl.DataFrame]:
     """The tables of processes whose ops have phases, by their names in `Tables`."""
-    return {
-        **_timing(phased),
-        **_busy(phased),
-        **_collectives(phased),
-        "leads": host_lead(phased),
-        "coverage": coverage_ledger(phased),
-        "launches": cycle_launches(phased),
-        "parts": sub_phase_time(phased),
-        "syncs": synchronisations(phased.trace, phased.spans),
-        "inferred": record_table(LaneInference, phased.inference.lanes if phased.inference else ()),
-        "carried": record_table(CarriedPhase, phased.carried),
-    }
+    found: dict[str, pl.DataFrame] = {}
+    for measured in (_timing, _busy, _collectives, _launched, _told):
+        give_back_freed_memory()
+        found |= {name: narrow(table) for name, table in measured(phased).items()}
+    return found
 
 
 def _timing(phased: PhasedTrace) -> dict[str, pl.DataFrame]:
     """What the timeline of the lanes tells."""
     timed = phased.collected
     segments = phase_segments(phased.ops.take(timed), phased.label[timed], phased.cycles)
+    give_back_freed_memory()
     gaps = explain_gaps(phased, segments)
+    give_back_freed_memory()
     time = cycle_time(phased.cycles, segments, gaps, (len(phased.labels), len(CAUSES)))
-    graphs = graphs_of(phased, segments)
+    summed_gaps = gaps_by_cause(gaps, len(phased.labels))
+    del gaps
+    graphs, totals = graphs_of(phased, segments), phase_totals(phased, segments)
+    del segments
+    give_back_freed_memory()
     lost = np.bincount(phased.ops.lane[~timed], minlength=phased.ranks.size)
     process = np.array(phased.ranks.process, np.int64)
     return {
@@ -63,11 +64,9 @@ def _timing(phased: PhasedTrace) -> dict[str, pl.DataFrame]:
             {"process": process, "not_collected": lost, "idle_cycles": idle_cycles(phased)}
         ),
         **cycle_tables(phased.cycles, cycle_shapes(phased), time),
-        "gaps": gaps.group_by("lane", "cycle", "label", "cause")
-        .agg(pl.sum("ns"))
-        .sort("lane", "cycle", "label", "cause"),
+        "gaps": summed_gaps,
         **_stalling(phased),
-        "totals": phase_totals(phased, segments),
+        "totals": totals,
         "graphs": graphs.graphs,
         "replays": graphs.replays,
     }
@@ -84,6 +83,8 @@ def _stalling(phased: PhasedTrace) -> dict[str, pl.DataFrame]:
 def _busy(phased: PhasedTrace) -> dict[str, pl.DataFrame]:
     """What fills the busy time."""
     pieces = busy_pieces(phased)
+    kernels = kernel_time(phased, pieces)
+    give_back_freed_memory()
     runs = kernel_runs(
         phased, pieces, np.isin(phased.labels, SLOT_PHASES), phased.cycles.state == KEPT
     )
@@ -91,7 +92,7 @@ def _busy(phased: PhasedTrace) -> dict[str, pl.DataFrame]:
         "classes": class_time(phased, pieces),
         "replayed": replayed_ops(phased, pieces.class_of_op),
         "cycle_kernels": kernels_by_cycle(phased, pieces.class_of_op),
-        "kernels": kernel_time(phased, pieces),
+        "kernels": kernels,
         "runs": runs.runs,
         "run_cycles": runs.cycles,
         "run_times": runs.times,
@@ -102,3 +103,22 @@ def _busy(phased: PhasedTrace) -> dict[str, pl.DataFrame]:
 def _collectives(phased: PhasedTrace) -> dict[str, pl.DataFrame]:
     found = collectives_of(phased)
     return {"collectives": found.ops, "beside": pl.DataFrame(asdict(found.beside))}
+
+
+def _launched(phased: PhasedTrace) -> dict[str, pl.DataFrame]:
+    """What the launches tell."""
+    return {
+        "leads": host_lead(phased),
+        "coverage": coverage_ledger(phased),
+        "launches": cycle_launches(phased),
+    }
+
+
+def _told(phased: PhasedTrace) -> dict[str, pl.DataFrame]:
+    """What stands beside the timeline."""
+    return {
+        "parts": sub_phase_time(phased),
+        "syncs": synchronisations(phased.trace, phased.spans),
+        "inferred": record_table(LaneInference, phased.inference.lanes if phased.inference else ()),
+        "carried": record_table(CarriedPhase, phased.carried),
+    }

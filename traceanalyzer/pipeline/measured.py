@@ -171,19 +171,14 @@ def measured_of(
     number = np.full(trace.names.height + 1, -1, np.int64)  # negative ones stay what they are
     number[known] = texts.search_sorted(of_tables).to_numpy()
     place = _lookup("name", lambda rows: np.where(rows >= 0, number[rows], rows))
-    empty = {table.name: table.empty() for table in schema.TABLES}
     kept = ("files", "processes", "threads", "devices", "diagnostics")
-    small = (
-        empty
-        | {name: getattr(trace, name) for name in kept}
-        | {
-            "names": names,
-            "marks": marks.with_columns(
-                texts.search_sorted(marks[name]).alias(name) for name in ("name", "domain")
-            ),
-        }
-    )
-    found = {name: _narrow(_replaced(table, place)) for name, table in tables.items()}
+    small = {name: getattr(trace, name) for name in kept} | {
+        "names": names,
+        "marks": marks.with_columns(
+            texts.search_sorted(marks[name]).alias(name) for name in ("name", "domain")
+        ),
+    }
+    found = {name: narrow(_replaced(table, place)) for name, table in tables.items()}
     return Measured(
         Trace.checked(small),
         time_base,
@@ -202,25 +197,44 @@ def join(parts: Sequence[Measured], files: Sequence[int]) -> Measured:
     Returns:
         What measuring all of their processes together would have found, in the same order.
     """
+    return taken_together(list(parts), files)
+
+
+def taken_together(parts: list[Measured], files: Sequence[int]) -> Measured:
+    """The same as `join`; `parts` is empty afterwards, so that one table a time is held twice."""
     time_base = GPU if any(part.time_base == GPU for part in parts) else HOST
     phases = {phase for part in parts for phase in part.labels} - {OTHER, UNATTRIBUTED}
     labels = labels_of(sorted(phases, key=phase_order), time_base)
     trace = _with_sorted_names(concatenate([part.trace for part in parts], files))
     offsets = dict.fromkeys(("process", "thread", "lane", "cycle", "graph", "run", "op"), 0)
-    found: dict[str, list[pl.DataFrame]] = {each.name: [] for each in fields(Tables)}
+    found: dict[str, list[tuple[pl.DataFrame, list[Replacement]]]] = {
+        each.name: [] for each in fields(Tables)
+    }
     for part in parts:
         counts = part.time_base == time_base
         shifts = _shifts(offsets, part, labels, trace)
-        for name, frames in found.items():
+        for name, rows in found.items():
             table: pl.DataFrame = getattr(part.tables, name)
             if table.width and (counts or name in _OF_ALL_PARTS):
-                frames.append(_wide(_replaced(table, *shifts)))
+                rows.append((table, shifts))
         _advance(offsets, part, counts=counts)
-    tables = {
-        name: pl.concat(frames).rechunk() if frames else pl.DataFrame()
-        for name, frames in found.items()
-    }
-    return Measured(trace, time_base, labels, Tables(**tables))
+        del part, table
+    parts.clear()
+    return Measured(
+        trace,
+        time_base,
+        labels,
+        Tables(**{name: _end_to_end(found.pop(name)) for name in [*found]}),
+    )
+
+
+def _end_to_end(rows: list[tuple[pl.DataFrame, list[Replacement]]]) -> pl.DataFrame:
+    """A table of all parts, wide; the list is empty afterwards."""
+    frames = []
+    while rows:
+        table, shifts = rows.pop(0)
+        frames.append(_wide(_replaced(table, *shifts)))
+    return pl.concat(frames).rechunk() if frames else pl.DataFrame()
 
 
 Replacement = tuple[str, "Callable[[Int64s], Int64s]"]
@@ -230,17 +244,22 @@ Replacement = tuple[str, "Callable[[Int64s], Int64s]"]
 def _shifts(
     offsets: dict[str, int], part: Measured, labels: tuple[str, ...], trace: Trace
 ) -> list[Replacement]:
-    """How the keys of a part read in the joined tables."""
-    place = np.array([*(labels.index(label) for label in part.labels), -1])
+    """How the keys of a part read in the joined tables, those that read otherwise."""
+    found = [_lookup(column, _moved_by(offset)) for column, offset in offsets.items() if offset]
+    if part.labels != labels:
+        place = np.array([*(labels.index(label) for label in part.labels), -1])
+        found += [
+            _lookup("label", lambda rows: place[rows]),
+            _lookup("before", lambda rows: place[rows]),
+            _lookup("labels", lambda rows: _bits(rows, place)),
+        ]
     texts = part.trace.names["text"]
-    name = np.append(trace.names["text"].search_sorted(texts).to_numpy(), -1).astype(np.int64)
-    return [
-        *(_lookup(column, _moved_by(offset)) for column, offset in offsets.items()),
-        _lookup("label", lambda rows: place[rows]),
-        _lookup("before", lambda rows: place[rows]),
-        _lookup("labels", lambda rows: _bits(rows, place)),
-        _lookup("name", lambda rows: np.where(rows >= 0, name[np.maximum(rows, -1)], rows)),
-    ]
+    if not texts.equals(trace.names["text"]):
+        name = np.append(trace.names["text"].search_sorted(texts).to_numpy(), -1).astype(np.int64)
+        found.append(
+            _lookup("name", lambda rows: np.where(rows >= 0, name[np.maximum(rows, -1)], rows))
+        )
+    return found
 
 
 def _moved_by(offset: int) -> Callable[[Int64s], Int64s]:
@@ -271,24 +290,23 @@ def _advance(offsets: dict[str, int], part: Measured, *, counts: bool) -> None:
 
 def _replaced(table: pl.DataFrame, *replacements: Replacement) -> pl.DataFrame:
     """The table with other values in its key columns."""
-    columns = []
+    columns, known = [], set(table.columns)
     for column, value in replacements:
-        if column in table.columns:
+        if column in known:
             rows = table[column].cast(pl.Int64).to_numpy()
             columns.append(pl.Series(column, value(rows), pl.Int64))
-    return table.with_columns(columns)
+    return table.with_columns(columns) if columns else table
 
 
-def _narrow(table: pl.DataFrame) -> pl.DataFrame:
-    return table.with_columns(
-        pl.col(name).cast(dtype) for name, dtype in _NARROW.items() if name in table.columns
-    )
+def narrow(table: pl.DataFrame) -> pl.DataFrame:
+    """A table of a measurement with its keys as narrow as they can be."""
+    known = _NARROW.keys() & set(table.columns)
+    return table.cast({name: _NARROW[name]() for name in known}) if known else table
 
 
 def _wide(table: pl.DataFrame) -> pl.DataFrame:
-    return table.with_columns(
-        pl.col(name).cast(pl.Int64) for name in _NARROW if name in table.columns
-    )
+    known = _NARROW.keys() & set(table.columns)
+    return table.cast(dict.fromkeys(known, pl.Int64())) if known else table
 
 
 def _with_sorted_names(trace: Trace) -> Trace:

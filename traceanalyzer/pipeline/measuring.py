@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from traceanalyzer.allocator import give_back_freed_memory
 from traceanalyzer.analyses.synchronisations import synchronisations
 from traceanalyzer.diagnosis.facts import Facts, facts_of
 from traceanalyzer.phases.alignment import signed_steps
@@ -50,6 +51,7 @@ def measure(trace: Trace, choices: Choices, agreed: Agreed | None = None) -> Mea
         choices: What is chosen for all parts.
         agreed: What all parts agreed on; None to find it in this one alone.
     """
+    give_back_freed_memory()  # of reading, or of the part before
     infer: bool | tuple[int, ...] = choices.infer
     told, stretched = None, None
     if agreed is not None:
@@ -63,6 +65,7 @@ def measure(trace: Trace, choices: Choices, agreed: Agreed | None = None) -> Mea
         return measured_of(trace, HOST, labels_of(spans.phases, HOST), tables)
     phased = settle_ops(trace, spans, infer=infer, stretched=stretched)
     phased = with_carried_places(phased, choices.known)
+    give_back_freed_memory()
     tables |= _facts(trace, spans, phased)
     tables |= measured_on_gpu(phased)
     return measured_of(phased.trace, GPU, phased.labels, tables)

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from traceanalyzer.allocator import give_back_freed_memory
 from traceanalyzer.pipeline.agreeing import agreed_lanes, differing, stretched_otherwise
-from traceanalyzer.pipeline.measured import join
+from traceanalyzer.pipeline.measured import taken_together
 from traceanalyzer.pipeline.reporting import report_of
 from traceanalyzer.verdict.judgement import judged
 from traceanalyzer.verdict.two_pass import with_own_shares
@@ -15,10 +16,13 @@ from traceanalyzer.verdict.two_pass import with_own_shares
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from traceanalyzer.phases.inference import Agreement
     from traceanalyzer.pipeline.agreeing import Agreed
     from traceanalyzer.pipeline.measured import Measured
     from traceanalyzer.report import Check, Report
     from traceanalyzer.verdict.known import Known
+
+    Again = Callable[[Mapping[int, Agreed]], Mapping[int, Measured]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,29 +43,51 @@ class Answer:
 
 
 def answered(
-    parts: Sequence[Measured],
+    parts: list[Measured],
     files: Sequence[int],
     answer: Answer,
-    again: Callable[[Mapping[int, Agreed]], Mapping[int, Measured]],
+    again: Again,
     known: Mapping[int, Agreed] = MappingProxyType({}),
 ) -> Report:
-    """The report of a capture.
+    """The report of a capture: `settled` and `told` together, which say what goes in."""
+    return told(parts, files, settled(parts, files, answer.infer, again, known), answer)
+
+
+def settled(
+    parts: list[Measured],
+    files: Sequence[int],
+    infer: bool,
+    again: Again,
+    known: Mapping[int, Agreed],
+) -> Agreement | None:
+    """Measure anew those parts that were measured as if something else held.
 
     Args:
-        parts: The measurements, each as if its part were all there is.
+        parts: The measurements, each as if its part were all there is; put right afterwards.
         files: A number for each; those of equal ones are parts of one file, by its processes.
-        answer: What else is needed.
+        infer: Whether inference was wanted.
         again: Measures parts again, by their places, with what all of them agreed on.
         known: What was known of parts before they were measured, by their places.
+
+    Returns:
+        What all lanes show together, where phases are inferred.
     """
-    agreed, lanes = agreed_lanes(parts) if answer.infer else (None, [() for _ in parts])
-    measured = list(parts)
+    agreed, lanes = agreed_lanes(parts) if infer else (None, [() for _ in parts])
     if len(parts) > 1:
-        other = differing(measured, files, lanes, known)
-        _put(measured, again(other) if other else {})
-        stretched = stretched_otherwise(measured, files, {**known, **other})
-        _put(measured, again(stretched) if stretched else {})
-    report = report_of(join(measured, files), agreed, answer)
+        other = differing(parts, files, lanes, known)
+        _put(parts, again(other) if other else {})
+        stretched = stretched_otherwise(parts, files, {**known, **other})
+        _put(parts, again(stretched) if stretched else {})
+    return agreed
+
+
+def told(
+    parts: list[Measured], files: Sequence[int], agreed: Agreement | None, answer: Answer
+) -> Report:
+    """The report of a capture whose parts are settled; `parts` is empty afterwards."""
+    whole = taken_together(parts, files)
+    give_back_freed_memory()
+    report = report_of(whole, agreed, answer)
     return judged(with_own_shares(report), answer.known)
 
 

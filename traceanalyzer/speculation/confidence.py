@@ -10,7 +10,7 @@ import math
 from array import array
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import islice, pairwise
 from operator import mul
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Final
@@ -253,7 +253,7 @@ def _t_expansion(z: float, degrees: int) -> float:
 def _half_width_of_mean(residuals: list[float]) -> float:
     """Of a mean, from its residuals in time order."""
     count = len(residuals)
-    squares = math.fsum(each * each for each in residuals)
+    squares = math.fsum(map(mul, residuals, residuals))
     if count < _TOO_SHORT_TO_TELL_DEPENDENCE or squares == 0:
         return t_quantile_95(count - 1) * math.sqrt(squares / (count - 1) / count)
     dependence = _dependence(residuals, squares)
@@ -266,7 +266,7 @@ def _half_width_of_mean(residuals: list[float]) -> float:
 def _dependence(residuals: list[float], squares: float) -> float:
     """Correlation of neighbours, free of its downward bias of (1 + 3 r) / n."""
     count = len(residuals)
-    found = math.fsum(a * b for a, b in pairwise(residuals)) / squares
+    found = math.fsum(map(mul, residuals, islice(residuals, 1, None))) / squares
     found += (1 + 3 * found) / count
     return max(-_STRONGEST_DEPENDENCE, min(_STRONGEST_DEPENDENCE, found))
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from statistics import mean
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.worlds.answers import analyzed, complaints, is_off
-from traceanalyzer.simulation.worlds import Recorder, World, WorldSettings
+from traceanalyzer.simulation.worlds import Load, Parallel, Recorder, World, WorldSettings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from traceanalyzer.simulation.worlds.settings import GraphTrace
 
 WORLD = World(WorldSettings(engine="sglang_v2"))
+STAGES = World(WorldSettings(parallel=Parallel(pipeline=2), load=Load(batch=2)))
 
 
 @pytest.mark.parametrize("graph_trace", ["graph", "node"])
@@ -47,3 +49,15 @@ def test_kernel_time_over_counted_cycles_is_wrong() -> None:
     true = busy_per_range([(op.start_ns, op.end_ns) for op in whole.recording.ops], ranges)
     naive = busy_per_range([(op.start_ns, op.end_ns) for op in lossy.recording.ops], ranges)
     assert is_off(naive, true) > 0.05
+
+
+def test_a_stage_that_lost_little_does_not_speak_for_the_others(tmp_path: Path) -> None:
+    """Only the last stage drafts: with half of the first one's cycles gone, a mean leans to it."""
+    capture = STAGES.record(Recorder(lost_buffers=24))
+    report = analyzed(capture, tmp_path)
+    true_ns = STAGES.served.bucket("verify").windows_ns["draft"]
+    draft = report.cycle_phases.index("draft")
+    naive = mean(row.windows_ns[draft] for row in report.cycle_rows)
+    assert is_off(naive, true_ns) > 0.1
+    (found,) = [each for each in report.buckets[0].phases if each.phase == "draft"]
+    assert is_off(found.window_ns.value, true_ns) < 0.01

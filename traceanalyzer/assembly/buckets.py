@@ -57,8 +57,14 @@ class _Bucket:
         return estimated_mean([values[rows] for rows in self.by_lane])
 
 
-def bucket_reports(timing: Timing, evidence: Evidence) -> list[BucketReport]:
-    """The kept cycles by shape, the shape with most time first."""
+def bucket_reports(timing: Timing, evidence: Evidence, order: Sequence[int]) -> list[BucketReport]:
+    """The kept cycles by shape.
+
+    Args:
+        timing: Cycles with the time in them; every bucket of `order` has kept ones.
+        evidence: What else is known of them.
+        order: See `bucket_order`.
+    """
     kept = timing.kept()
     whole_ns = int(timing.cycles.spans.duration_ns[kept].sum())
     number = timing.buckets["bucket"].to_numpy()
@@ -69,7 +75,7 @@ def bucket_reports(timing: Timing, evidence: Evidence) -> list[BucketReport]:
             evidence,
             whole_ns,
         )
-        for bucket in bucket_order(timing)
+        for bucket in order
     ]
 
 

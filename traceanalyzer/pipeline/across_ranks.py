@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,12 +35,13 @@ from traceanalyzer.assembly.ranks import (
     lane_names,
     rank_report,
 )
+from traceanalyzer.assembly.shared_cycles import lost_elsewhere
 from traceanalyzer.assembly.skew import SkewSources, group_skews
 from traceanalyzer.assembly.timing import Timing
 from traceanalyzer.intervals import Intervals, sorted_rows, total_by
 from traceanalyzer.phases.alignment import align_steps, translated
 from traceanalyzer.phases.attribution import INFERRED, METHODS
-from traceanalyzer.phases.cycles import Cycles
+from traceanalyzer.phases.cycles import EDGE, Cycles
 from traceanalyzer.phases.parallel_groups import parallel_groups
 from traceanalyzer.phases.ranks import find_ranks
 from traceanalyzer.pipeline.measured import GPU
@@ -130,6 +131,24 @@ class AcrossRanks:
         return translated(cycles.filter(pl.Series(self.timing.kept())), self.alignment)
 
     @cached_property
+    def averaged(self) -> Timing:
+        """The timing, in which only cycles that their whole replica kept count as kept."""
+        kept, cycles = np.flatnonzero(self.timing.kept()), self.timing.cycles
+        lost = lost_elsewhere(
+            self.bucket[kept], cycles.spans.lane[kept], _ints(self.kept["number"]), self._replicas()
+        )
+        state = cycles.state.copy()
+        state[kept[lost]] = EDGE
+        return replace(self.timing, cycles=replace(cycles, state=state))
+
+    def _replicas(self) -> Int64s:
+        """Of each lane: the data-parallel rank, whose tensor ranks and stages run its cycles."""
+        replica = np.zeros(self.process.size, np.int64)
+        for group in self.groups:
+            replica[list(group.lanes)] = group.dp_rank or 0
+        return replica
+
+    @cached_property
     def classes(self) -> pl.DataFrame:
         """Busy time by cycle, phase and kernel class."""
         table, sizes = self.measured.tables.classes, (len(self.measured.labels), len(ROWS))
@@ -183,7 +202,7 @@ class AcrossRanks:
         return {
             "coverage": None,
             "ranks": [host_rank_report(name, self.timing, host_ns[name.lane]) for name in names],
-            "buckets": bucket_reports(self.timing, Evidence(accepted)),
+            "buckets": bucket_reports(self.timing, Evidence(accepted), bucket_order(self.timing)),
         }
 
     def _gpu(self) -> dict[str, Any]:
@@ -195,7 +214,7 @@ class AcrossRanks:
         return {
             "coverage": coverage(ledger, int(tables.lanes["not_collected"].sum())),
             "ranks": self._rank_reports(ledger),
-            "buckets": bucket_reports(timing, self._evidence()),
+            "buckets": bucket_reports(self.averaged, self._evidence(), bucket_order(timing)),
             "graphs": graph_reports(graphs, timing, self.ranks.number),
             "parts": phase_parts(tables.parts, timing, bucket_order(timing)),
             "skew": self._skew(),
@@ -213,7 +232,7 @@ class AcrossRanks:
     def _evidence(self) -> Evidence:
         """What is known of cycles beside their times: acceptance, launches, kernel classes."""
         tables, texts = self.measured.tables, self.measured.trace.names["text"]
-        bucket = np.where(self.timing.kept(), self.bucket, -1)
+        bucket = np.where(self.averaged.kept(), self.bucket, -1)
         runs = KernelRuns(tables.run_cycles, tables.runs, tables.run_times, tables.late)
         slots = kernel_slots(runs, bucket, texts)
         give_back_freed_memory()
@@ -228,7 +247,7 @@ class AcrossRanks:
             waits,
         )
         accepted = accepted_by_bucket(self.measured.trace, self.kept)
-        return Evidence(accepted, kernel_work(self.timing, kernels))
+        return Evidence(accepted, kernel_work(self.averaged, kernels))
 
     def _skew(self) -> list[GroupSkew]:
         """Waiting between the ranks of each group."""

@@ -81,12 +81,16 @@ class Number:
         return abs(self.served - self.twin) / self.scale
 
 
+SCOPE: Final = "scope"
+
+
 @dataclass(frozen=True, slots=True)
 class Remark:
     """A failed or warning check, a finding, a refusal, or something that is missing.
 
     Attributes:
-        kind: "failed", "warning", "finding", "missing", "refused phase" or "no report".
+        kind: "failed", "warning", "finding", "missing", "refused phase", "no report", or `SCOPE`:
+            whom the verdict is about, where that is less than the server.
         name: Of the check or finding.
         text: What it says.
         next_step: What would mend it.

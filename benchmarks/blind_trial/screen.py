@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from records import Remark
+from records import SCOPE, Remark
 
 from traceanalyzer.phases.rules import is_prompt_work
+from traceanalyzer.verdict.estimates import served_period
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +44,7 @@ def shown_numbers(report: Report, found: BucketVerdict) -> dict[str, Shown]:
 
 
 def _of_cycle(bucket: BucketReport) -> Iterator[tuple[str, Shown]]:
-    yield "period", _shown(bucket.mean_period_ns, bucket.cycles)
+    yield "period", _shown(served_period(bucket), bucket.cycles)
     for phase in bucket.phases:
         yield f"window {phase.phase}", _shown(phase.window_ns, bucket.cycles)
         yield f"share {phase.phase}", Shown(phase.window_share, cycles=bucket.cycles)
@@ -101,4 +102,7 @@ def remarks(report: Report) -> list[Remark]:
     ]
     if report.verdict is not None:
         found += [Remark("missing", "verdict", text, text) for text in report.verdict.missing]
+        main = main_verdict(report)
+        if main is not None and main.accept_len_requests == 1:
+            found.append(Remark(SCOPE, "requests", "about the one request recorded", None))
     return found

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
+from records import SCOPE
 from refusals import NO_VERDICT
 
 if TYPE_CHECKING:
@@ -161,13 +162,16 @@ def wrong_signs(worlds: Iterable[TriedWorld], *, of_twin: bool) -> list[tuple[Tr
 
     Args:
         worlds: Tried ones.
-        of_twin: By the truth of the same session, else by that of another one.
+        of_twin: By the truth of the same session, else by that of another one, of which a
+            verdict about one request says nothing.
     """
     found = []
     for world in worlds:
         for recorded in world.ways:
             number = headline(recorded)
             if recorded.outcome not in ("winning", "losing") or number is None:
+                continue
+            if not of_twin and any(each.kind == SCOPE for each in recorded.remarks):
                 continue
             truth = number.twin if of_twin else number.served
             covers = number.covers_twin() if of_twin else number.covers_served()

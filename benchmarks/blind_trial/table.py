@@ -28,7 +28,8 @@ own chance allowed for. **session**: those that hold the truth of the very sessi
 not been recorded. **untold**: those without the server's truth where nothing says that figures are
 off. **bias** is against the session's truth: of a window, wait or lead in per cent of the cycle,
 of a share in points, else in per cent. **refused**: no number, or no verdict beside it. **wrong
-sign**: verdicts whose truth lies on the other side of 1 and outside of the interval.
+sign**: verdicts whose truth lies on the other side of 1 and outside of the interval; a verdict
+"on the one request recorded" is not one on another session of the server.
 """
 
 

@@ -21,7 +21,7 @@ from tests.verdict.made import (
     seed_bucket,
     verify_bucket,
 )
-from traceanalyzer.renderers.verdict_text import with_interval
+from traceanalyzer.renderers.verdict_text import headline, with_interval
 from traceanalyzer.report import BucketReport, Check, Estimated, Report, Verdict
 from traceanalyzer.speculation.acceptance import AcceptanceCounts, AcceptanceReading
 from traceanalyzer.speculation.confidence import Estimate
@@ -65,6 +65,16 @@ def test_the_worked_case() -> None:
     assert verdict.actions[0].action.startswith("Switch speculation off")
     assert verdict.next_measurement
     assert "k = 1" in verdict.next_measurement
+
+
+@pytest.mark.parametrize("requests", [None, 1, 2])
+def test_a_verdict_on_one_request_speaks_for_no_other(requests: int | None) -> None:
+    own = replace(seed_bucket(), acceptance=replace(acceptance(SEED_COUNTS), requests=requests))
+    verdict = verdict_of(report(own))
+    assert verdict.buckets[0].accept_len_requests == requests
+    of_one = requests == 1
+    assert ("losing on the one request recorded: " in headline(verdict)[0]) == of_one
+    assert any("record several for a verdict" in text for text in verdict.caveats) == of_one
 
 
 def test_nothing_is_said_of_a_capture_that_does_not_speculate() -> None:

@@ -134,6 +134,19 @@ def test_a_verdict_is_wrong_where_the_truth_lies_beyond_one(trial: SimpleNamespa
     assert not wrong("undecided", 0.99)
 
 
+def test_a_verdict_on_one_request_is_not_one_on_another_session(trial: SimpleNamespace) -> None:
+    numbers = {"speed-up": (1.2, 1.1, 1.3, 0.9, 0.9, 1.0, 1.0)}
+    scope = trial.records.Remark(trial.records.SCOPE, "requests", "of one request", None)
+
+    def wrong(*remarks: Any, of_twin: bool) -> bool:
+        way = recorded(trial, "winning", *remarks, **numbers)
+        return bool(trial.summary.wrong_signs([world(trial, way)], of_twin=of_twin))
+
+    assert wrong(of_twin=False)
+    assert not wrong(scope, of_twin=False)
+    assert wrong(scope, of_twin=True)
+
+
 def test_a_bias_without_interval_is_told_or_a_fault(trial: SimpleNamespace) -> None:
     def untold(estimate: float, *remarks: Any, served: float = 10.0) -> Any:
         numbers = {

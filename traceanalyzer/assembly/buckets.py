@@ -10,6 +10,7 @@ import numpy as np
 from traceanalyzer.assembly.accepted import bucket_acceptance
 from traceanalyzer.assembly.free_drafting import free_drafting
 from traceanalyzer.assembly.kernel_work import KernelWork
+from traceanalyzer.assembly.recorder_cost import recorder_ns
 from traceanalyzer.assembly.timing import gaps_by_cause, mean_of, spread
 from traceanalyzer.intervals import total_by
 from traceanalyzer.phases.rules import ROLLUPS, rolls_up
@@ -105,6 +106,7 @@ def _report(timing: Timing, bucket: _Bucket, evidence: Evidence, whole_ns: int) 
     mean = period_spread.mean
     phases = _phases(timing, bucket, evidence, mean)
     accepted = evidence.accepted.get(bucket.number)
+    work = (each for (number, _), each in evidence.work.items() if number == bucket.number)
     return BucketReport(
         shape=BucketShape(**{name: shape[name] for name in BucketShape.__slots__}),
         ranks=len(set(timing.cycles.spans.lane[bucket.rows].tolist())),
@@ -112,6 +114,7 @@ def _report(timing: Timing, bucket: _Bucket, evidence: Evidence, whole_ns: int) 
         time_share=int(period[bucket.rows].sum()) / whole_ns if whole_ns else 0.0,
         period_ns=period_spread,
         mean_period_ns=bucket.estimated_mean(period),
+        recorder_ns_per_cycle=recorder_ns(timing, bucket.rows, work),
         overlap_ns_per_cycle=overlap,
         overlap_share=overlap / mean if mean else 0.0,
         phases=phases,

@@ -52,7 +52,7 @@ def headline(verdict: Verdict) -> list[str]:
     if main is None or verdict.outcome == "unknown":
         return [_not_compared(main), *_too_little_matched(verdict), *_missing(verdict)]
     if verdict.mixed is not None:
-        return [_over_all(verdict), *_missing(verdict)]
+        return [_over_all(verdict, _scope(main)), *_missing(verdict)]
     return [_comparison(verdict.outcome, main), *_beyond_drafting(main), *_missing(verdict)]
 
 
@@ -72,12 +72,12 @@ def _in_ms(found: Estimated) -> Estimated:
     return replace(found, value=found.value / NS_PER_MS, low=low, high=high)
 
 
-def _over_all(verdict: Verdict) -> str:
+def _over_all(verdict: Verdict, scope: str) -> str:
     """Several loads in one capture: none of them speaks for the whole."""
     mixed = verdict.mixed
     text = "Speculation wins in some batches and loses in others"
     if verdict.outcome != "mixed":
-        text = f"{_SENTENCES[verdict.outcome]} over all cycles"
+        text = f"{_SENTENCES[verdict.outcome]}{scope} over all cycles"
     if mixed is not None and mixed.speedup is not None:
         text += f": {with_interval(mixed.speedup, unit='×')} plain decoding"
     return f"{text} (see by batch)."
@@ -99,7 +99,7 @@ def _missing(verdict: Verdict) -> list[str]:
 
 def _comparison(outcome: str, main: BucketVerdict) -> str:
     assert main.speedup is not None, "compared"
-    text = _SENTENCES[outcome]
+    text = _SENTENCES[outcome] + _scope(main)
     if main.tokens_per_s and main.baseline_tokens_per_s:
         text += (
             f": {main.tokens_per_s.value:,.1f} tok/s vs "
@@ -112,6 +112,11 @@ def _comparison(outcome: str, main: BucketVerdict) -> str:
             f"yours {with_interval(main.accept_len)}."
         )
     return text
+
+
+def _scope(main: BucketVerdict) -> str:
+    """Whom the verdict is about, where that is less than the server."""
+    return " on the one request recorded" if main.accept_len_requests == 1 else ""
 
 
 def _beyond_drafting(main: BucketVerdict) -> list[str]:

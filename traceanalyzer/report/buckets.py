@@ -201,8 +201,9 @@ class BucketReport:
     """The kept cycles of one shape, over all ranks.
 
     The mean windows of the phases and `overlap_ns_per_cycle` add up to the mean period.
-    `free_drafting` is None where nothing is drafted on the GPU, and where drafting cannot be told
-    from the target.
+    `recorder_ns_per_cycle` is the most that recording may have added to it: work on the host for
+    which the GPU waited. `free_drafting` is None where nothing is drafted on the GPU, and where
+    drafting cannot be told from the target.
     """
 
     shape: BucketShape
@@ -215,6 +216,7 @@ class BucketReport:
     overlap_share: float
     phases: list[BucketPhase]
     rollups: list[Rollup]
+    recorder_ns_per_cycle: float = 0.0
     acceptance: BucketAcceptance | None = None
     free_drafting: FreeDrafting | None = None
 

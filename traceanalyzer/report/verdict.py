@@ -47,6 +47,8 @@ class BucketVerdict:
             "no acceptance", "no baseline".
         accept_len: Bonus token included.
         accept_len_from: Where it comes from and by which definition.
+        accept_len_requests: How many requests it was counted over; None where marks do not tell
+            them apart. What was counted over one says nothing of how others differ.
         tokens_per_s: While decoding in this bucket, all requests together.
         baseline_ns: A plain decode step at this batch, speculation off.
         baseline_from: Where that comes from.
@@ -76,6 +78,7 @@ class BucketVerdict:
     outcome: str
     accept_len: Estimated | None = None
     accept_len_from: str | None = None
+    accept_len_requests: int | None = None
     tokens_per_s: Estimated | None = None
     baseline_ns: Estimated | None = None
     baseline_from: str | None = None

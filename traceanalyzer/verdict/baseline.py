@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from traceanalyzer.errors import InputError
 from traceanalyzer.report import Estimated
-from traceanalyzer.verdict.estimates import NS_PER_MS
+from traceanalyzer.verdict.estimates import NS_PER_MS, served_period
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -117,7 +117,7 @@ def measured_baseline(report: Report) -> Baseline:
     for bucket in report.buckets:  # most time first
         shape = bucket.shape
         source = f"{bucket.cycles:,} {shape.kind} cycles of {path}"
-        step = Step(bucket.mean_period_ns, source, bucket, report)
+        step = Step(served_period(bucket), source, bucket, report)
         if shape.kind == "decode":
             steps.setdefault(shape.batch, []).append(step)
         elif shape.kind == "mixed" and shape.batch and shape.prompt_tokens:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from traceanalyzer.report import BucketVerdict, Estimated
 from traceanalyzer.speculation import speedup as theory
-from traceanalyzer.verdict.estimates import NS_PER_MS, product_of
+from traceanalyzer.verdict.estimates import NS_PER_MS, product_of, served_period
 from traceanalyzer.verdict.growth import Explained, draft_collective_ns, explained_growth
 
 if TYPE_CHECKING:
@@ -29,12 +29,14 @@ class Accepted:
         live_per_cycle: Live requests in a cycle; the batch where nothing else is known.
         counted: Whether it was counted in these cycles, so that a missing interval means doubt
             and not certainty.
+        requests: How many it was counted over; None when unknown.
     """
 
     accept_len: Estimated
     source: str
     live_per_cycle: float
     counted: bool
+    requests: int | None = None
 
 
 def bucket_verdict(
@@ -82,8 +84,9 @@ def _with_acceptance(
         outcome="no baseline",
         accept_len=accept_len,
         accept_len_from=accepted.source,
-        tokens_per_s=_per_second((accept_len, live), bucket.mean_period_ns),
-        break_even_baseline_ns=product_of(((bucket.mean_period_ns, 1.0), (accept_len, -1.0))),
+        accept_len_requests=accepted.requests,
+        tokens_per_s=_per_second((accept_len, live), served_period(bucket)),
+        break_even_baseline_ns=product_of(((served_period(bucket), 1.0), (accept_len, -1.0))),
         target_ns_per_committed_token=found.target_ns / accept_len.value
         if found.target_ns
         else None,
@@ -101,7 +104,7 @@ def _with_baseline(
         baseline_ns=step.period_ns,
         baseline_from=step.source,
         baseline_tokens_per_s=_plain_rate(live, bucket.shape.batch, step.period_ns),
-        break_even_accept_len=product_of(((bucket.mean_period_ns, 1.0), (step.period_ns, -1.0))),
+        break_even_accept_len=product_of(((served_period(bucket), 1.0), (step.period_ns, -1.0))),
         target_to_decode=found.target_ns / step.period_ns.value if found.target_ns else None,
         growth=explained.rows,
         growth_causes=explained.causes,
@@ -117,7 +120,7 @@ def _plain_rate(live: float, batch: int | None, period_ns: Estimated) -> Estimat
 
 def _compared(found: BucketVerdict, bucket: BucketReport, accepted: Accepted) -> BucketVerdict:
     assert found.baseline_ns is not None, "compared with a baseline"
-    accept_len, period, step = accepted.accept_len, bucket.mean_period_ns, found.baseline_ns
+    accept_len, period, step = accepted.accept_len, served_period(bucket), found.baseline_ns
     speedup = product_of(((accept_len, 1.0), (period, -1.0), (step, 1.0)))
     rest_ns = period.value - (found.target_ns or 0.0)
     verify_ns = theory.break_even_verify_ms(accept_len.value, step.value, rest_ns)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _ANOTHER_BATCH: Final = 0.25
 _MOST_NAMED: Final = 3
+_NS_PER_US: Final = 1e3
+_TOLD_SHARE: Final = 0.005  # of a cycle
 
 
 def missing(report: Report, verdicts: Sequence[BucketVerdict], known: Known) -> list[str]:
@@ -97,12 +99,18 @@ def caveats(
     texts = [step.assumed for step in steps.values() if step.assumed]
     if report.capture.time_base == "host":
         texts.append("times are host times: no GPU work was recorded")
+    texts += _about_recording([*buckets, *(step.bucket for step in steps.values() if step.bucket)])
     if any(
         bucket.shape.batch is None and each.tokens_per_s
         for bucket, each in zip(buckets, verdicts, strict=True)
     ):
         texts.append("the batch is unknown: tokens per second are those of one request")
-    if any(_counts_cycles(bucket) for bucket in buckets):
+    if any(each.accept_len_requests == 1 for each in verdicts):
+        texts.append(
+            "the accept length is of one request, and others differ: record several for a verdict "
+            "on the server"
+        )
+    elif any(_counts_cycles(bucket) for bucket in buckets):
         texts.append(
             "the marks do not tell enough requests apart: intervals count cycles, and are too "
             "narrow where requests differ"
@@ -119,6 +127,21 @@ def caveats(
 
 def _counts_cycles(bucket: BucketReport) -> bool:
     return bucket.acceptance is not None and bucket.acceptance.interval_from == "blocks of cycles"
+
+
+def _about_recording(buckets: Sequence[BucketReport]) -> list[str]:
+    """Where the GPU waited for a host that was recording."""
+    most = max(
+        buckets, key=lambda bucket: bucket.recorder_ns_per_cycle / bucket.mean_period_ns.value
+    )
+    share = most.recorder_ns_per_cycle / most.mean_period_ns.value
+    if share < _TOLD_SHARE:
+        return []
+    return [
+        f"the GPU waits for the host, and recording may have kept it waiting for up to "
+        f"{most.recorder_ns_per_cycle / _NS_PER_US:.0f} us of a {most.shape.kind} cycle "
+        f"({share:.1%}): intervals of cycles and steps reach down by it"
+    ]
 
 
 def _about_readings(buckets: Sequence[BucketReport], known: Known) -> list[str]:

@@ -112,7 +112,8 @@ def _accepted(report: Report, places: Sequence[int], place: int, known: Known) -
         source = f"accept marks of {own.request_cycles:,} request-cycles"
         if own.requests:
             source += f" of {own.requests:,} request{'' if own.requests == 1 else 's'}"
-        return Accepted(own.accept_len, source, own.request_cycles / own.cycles, counted=True)
+        live = own.request_cycles / own.cycles
+        return Accepted(own.accept_len, source, live, counted=True, requests=own.requests)
     shapes = {
         (each.batch, each.verified_tokens, each.draft_tokens, each.batch is None and each.graph)
         for each in (report.buckets[each].shape for each in places)

@@ -8,7 +8,7 @@ from traceanalyzer.kernels.short_names import short_pair
 from traceanalyzer.report import OTHER_KERNELS, Action
 from traceanalyzer.speculation.situation import ClassGrowth, Situation
 from traceanalyzer.verdict.buckets import longest_run, verified_per_request
-from traceanalyzer.verdict.estimates import NS_PER_MS, as_ms, plain
+from traceanalyzer.verdict.estimates import NS_PER_MS, as_ms, plain, served_period
 from traceanalyzer.verdict.growth import IDLE
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def situation_of(
     windows = {phase.phase: phase.window_ns_per_cycle.mean / NS_PER_MS for phase in bucket.phases}
     draft_ms, extend_ms = windows.get("draft", 0.0), windows.get("draft_extend", 0.0)
     target_ms = (verdict.target_ns or 0.0) / NS_PER_MS
-    period = as_ms(bucket.mean_period_ns)
+    period = as_ms(served_period(bucket))
     per_request = verified_per_request(bucket)
     return Situation(
         accept_len=plain(verdict.accept_len),

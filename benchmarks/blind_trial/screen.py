@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from records import SCOPE, Remark
 
 from traceanalyzer.phases.rules import is_prompt_work
-from traceanalyzer.verdict.estimates import served_period
+from traceanalyzer.verdict.untraced import served_period
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -86,6 +86,33 @@ def test_the_period_of_a_node_pass_is_not_that_of_the_server(tmp_path: Path, bot
     assert verdict.speedup.value == pytest.approx(truth.speedup, rel=0.005)
 
 
+@pytest.mark.parametrize("recorder", [NODE, MILD])
+def test_a_node_pass_alone_claims_no_more_than_it_can_know(
+    tmp_path: Path, recorder: Recorder
+) -> None:
+    """Cycle and plain step may be shorter; their ratio, and so the verdict, is nearly the same."""
+    truth = WORLD.truth
+    report = against_baseline(WORLD, tmp_path, recorder)
+    assert report.verdict is not None
+    (verdict,) = report.verdict.buckets
+    assert truth.plain is not None
+    served, plain = truth.speculating.bucket("verify"), truth.plain.bucket("decode")
+    for found, wanted in (
+        (verdict.tokens_per_s, served.tokens_per_s),
+        (verdict.baseline_ns, plain.period_ns),
+        (verdict.break_even_accept_len, truth.break_even_accept_len),
+        (verdict.speedup, truth.speedup),
+    ):
+        assert found is not None
+        assert found.low is not None
+        assert found.high is not None
+        assert wanted is not None
+        assert found.low <= wanted <= found.high
+    assert verdict.speedup is not None
+    apart = verdict.accept_len.value / verdict.speedup.value if verdict.accept_len else 0.0
+    assert apart == pytest.approx(truth.break_even_accept_len, rel=0.05)
+
+
 def test_what_recording_was_made_to_cost_is_found(both: Report) -> None:
     found = both.node_recording
     assert found is not None
@@ -112,7 +139,7 @@ def test_shares_of_classes_hold_the_truth_wherever_the_cost_lies(
 
 
 def test_few_nodes_in_a_long_cycle_are_no_warning(tmp_path: Path) -> None:
-    costs = Costs(up=Cost(2_500.0), down=Cost(2_500.0))
+    costs = Costs(up=Cost(6_000.0), down=Cost(6_000.0))
     world = World(WorldSettings(engine="sglang_v2", costs=costs, cycles=12))
     main = world.served.bucket("verify")
     report = analyzed(world.record(NODE), tmp_path)

@@ -84,6 +84,7 @@ class Situation:
         draft_collective_ms: Collectives in draft and re-extend, waiting included.
         threshold: From runs at several batches.
         problems: Checks of the capture that failed.
+        told_speedup: Where more is known of the speed-up than that its factors are independent.
 
     Raises:
         ValueError: accept_len, period or baseline is not positive.
@@ -108,6 +109,7 @@ class Situation:
     draft_collective_ms: float | None = None
     threshold: Threshold | None = None
     problems: tuple[str, ...] = ()
+    told_speedup: Estimate | None = None
 
     def __post_init__(self) -> None:
         measured = (self.accept_len, self.period_ms, self.baseline_ms)
@@ -136,6 +138,8 @@ class Situation:
         """S with its interval; None without a baseline."""
         if self.baseline_ms is None:
             return None
+        if self.told_speedup is not None:
+            return self.told_speedup
         return speedup_estimate(self.accept_len, self.period_ms, self.baseline_ms)
 
     @property

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from traceanalyzer.errors import InputError
 from traceanalyzer.report import Estimated
-from traceanalyzer.verdict.estimates import NS_PER_MS, served_period
+from traceanalyzer.verdict.estimates import NS_PER_MS
+from traceanalyzer.verdict.untraced import served_period
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from traceanalyzer.report import BucketVerdict, Estimated
 from traceanalyzer.speculation import speedup as theory
-from traceanalyzer.verdict.estimates import NS_PER_MS, product_of, served_period
+from traceanalyzer.verdict.estimates import NS_PER_MS, product_of
 from traceanalyzer.verdict.growth import Explained, draft_collective_ns, explained_growth
+from traceanalyzer.verdict.untraced import periods_of_step, served_period
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,7 +105,7 @@ def _with_baseline(
         baseline_ns=step.period_ns,
         baseline_from=step.source,
         baseline_tokens_per_s=_plain_rate(live, bucket.shape.batch, step.period_ns),
-        break_even_accept_len=product_of(((served_period(bucket), 1.0), (step.period_ns, -1.0))),
+        break_even_accept_len=periods_of_step(bucket, step),
         target_to_decode=found.target_ns / step.period_ns.value if found.target_ns else None,
         growth=explained.rows,
         growth_causes=explained.causes,
@@ -120,8 +121,9 @@ def _plain_rate(live: float, batch: int | None, period_ns: Estimated) -> Estimat
 
 def _compared(found: BucketVerdict, bucket: BucketReport, accepted: Accepted) -> BucketVerdict:
     assert found.baseline_ns is not None, "compared with a baseline"
-    accept_len, period, step = accepted.accept_len, served_period(bucket), found.baseline_ns
-    speedup = product_of(((accept_len, 1.0), (period, -1.0), (step, 1.0)))
+    assert found.break_even_accept_len is not None, "which tells that accept length"
+    accept_len, period, step = accepted.accept_len, bucket.mean_period_ns, found.baseline_ns
+    speedup = product_of(((accept_len, 1.0), (found.break_even_accept_len, -1.0)))
     rest_ns = period.value - (found.target_ns or 0.0)
     verify_ns = theory.break_even_verify_ms(accept_len.value, step.value, rest_ns)
     longest = longest_run(bucket)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import isfinite
 from typing import TYPE_CHECKING
 
@@ -12,22 +11,8 @@ from traceanalyzer.speculation.confidence import Estimate, product
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from traceanalyzer.report import BucketReport
-
 NS_PER_MS = 1e6
 BOUNDLESS = 1e6
-
-
-def served_period(bucket: BucketReport) -> Estimated:
-    """The mean cycle of the server when nobody records it.
-
-    Its interval also reaches down by what recording may have added; two captures that were
-    recorded alike are better compared by what was measured.
-    """
-    found = bucket.mean_period_ns
-    if found.low is None:
-        return found
-    return replace(found, low=max(found.low - bucket.recorder_ns_per_cycle, 0.0))
 
 
 def as_ms(found: Estimated) -> Estimate:

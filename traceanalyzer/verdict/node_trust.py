@@ -10,16 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.report import Check
 from traceanalyzer.verdict.growth import IDLE
+from traceanalyzer.verdict.untraced import ASSUMED_NODE_US, nodes_alone
 
 if TYPE_CHECKING:
     from traceanalyzer.report import NodeRecording, Report
 
-ASSUMED_NODE_US: Final = (0.5, 3.0)
-"""What recording may cost a node, microseconds: assumed, until two passes tell. Nsight Systems'
-guide gives no figure, only that it may cause significant overhead."""
-
-_MOST_ASSUMED_SHARE: Final = 0.03
-"""Of a cycle: above it what nodes may have cost is a warning."""
+_MOST_ASSUMED_SHARE: Final = 0.01
+"""Of a cycle: above it what nodes may have cost is a warning, wider than most intervals."""
 
 _GRAPHS: Final = "graphs"
 _NODES: Final = "node recording"
@@ -53,8 +50,8 @@ def _assumed(report: Report) -> list[Check]:
     if not report.buckets or report.buckets[0].mean_period_ns.value <= 0:
         return []
     bucket = report.buckets[0]
-    nodes = sum(each.replayed_ops_per_cycle for phase in bucket.phases for each in phase.classes)
-    if not nodes or any(phase.whole_cycles for phase in bucket.phases):
+    nodes = nodes_alone(bucket)
+    if not nodes:
         return []
     low, high = (us * nodes * 1e3 for us in ASSUMED_NODE_US)
     period_ns = bucket.mean_period_ns.value

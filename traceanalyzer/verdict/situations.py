@@ -8,8 +8,9 @@ from traceanalyzer.kernels.short_names import short_pair
 from traceanalyzer.report import OTHER_KERNELS, Action
 from traceanalyzer.speculation.situation import ClassGrowth, Situation
 from traceanalyzer.verdict.buckets import longest_run, verified_per_request
-from traceanalyzer.verdict.estimates import NS_PER_MS, as_ms, plain, served_period
+from traceanalyzer.verdict.estimates import NS_PER_MS, as_ms, plain
 from traceanalyzer.verdict.growth import IDLE
+from traceanalyzer.verdict.untraced import served_period
 
 if TYPE_CHECKING:
     from traceanalyzer.report import BucketReport, BucketVerdict, Growth
@@ -48,6 +49,7 @@ def situation_of(
         if verdict.draft_collective_ns is not None
         else None,
         problems=problems,
+        told_speedup=plain(verdict.speedup) if verdict.speedup else None,
     )
 
 

@@ -20,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.harness import needs_shared, run_cli, shared_folder
+from tests.phases.agreement import agreement, names, stripped
 from tests.strategies import build, examples
 from traceanalyzer.importers import load
 from traceanalyzer.phases.attribution import INFERRED, METHODS, launches_of_ops
@@ -28,9 +29,9 @@ from traceanalyzer.phases.inferred.forwards import find_forwards
 from traceanalyzer.phases.inferred.sequence import LaunchedOps, launched_ops
 from traceanalyzer.phases.inferred.signs import ATTENTION as ATTENTION_SIGN
 from traceanalyzer.phases.inferred.signs import CHOICE, MODEL, OPAQUE, PICK, PRODUCT, TREE
-from traceanalyzer.phases.phased import PhasedTrace, settle_phases
+from traceanalyzer.phases.phased import settle_phases
 from traceanalyzer.phases.ranks import find_ranks
-from traceanalyzer.phases.rules import Rules, parse_phase
+from traceanalyzer.phases.rules import Rules
 from traceanalyzer.pipeline import AnalysisOptions, analyze
 from traceanalyzer.simulation import NSYS_2025_5, Eagle3Settings, eagle3_server, write_nsys_sqlite
 from traceanalyzer.trace import concatenate
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from traceanalyzer.trace import Trace
 
 RULES = Rules.shipped()
-OUTSIDE = ("other", "unattributed")
 
 SMALL = replace(Eagle3Settings.small(), cycles=14)
 SERVERS = {
@@ -85,36 +85,6 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Trace]:
     return trace
 
 
-def stripped(trace: Trace) -> Trace:
-    return replace(trace, ranges=trace.ranges.clear(), marks=trace.marks.clear())
-
-
-def names(phased: PhasedTrace) -> list[str]:
-    return np.array(phased.labels)[phased.label].tolist()
-
-
-def agreement(measured: PhasedTrace, inferred: PhasedTrace) -> tuple[float, float]:
-    """Shares of GPU time in ranges: with the same phase, and with one that contradicts it.
-
-    A fused phase that holds the right one contradicts nothing, and no phase does neither.
-    """
-    ns = (measured.trace.ops["end_ns"] - measured.trace.ops["start_ns"]).to_list()
-    rows = [
-        (want, got, time)
-        for want, got, time in zip(names(measured), names(inferred), ns, strict=True)
-        if want not in OUTSIDE
-    ]
-    total = sum(time for *_, time in rows)
-    return (
-        sum(time for want, got, time in rows if want == got) / total,
-        sum(time for want, got, time in rows if contradicts(want, got)) / total,
-    )
-
-
-def contradicts(want: str, got: str) -> bool:
-    return got not in OUTSIDE and not set(parse_phase(want)) <= set(parse_phase(got))
-
-
 @pytest.mark.parametrize("name", SERVERS)
 def test_simulated_servers_without_ranges(name: str, traces: Callable[[str], Trace]) -> None:
     trace = traces(name)
@@ -123,8 +93,7 @@ def test_simulated_servers_without_ranges(name: str, traces: Callable[[str], Tra
     assert inferred.inference
     assert inferred.inference.ranges
     assert inferred.inference.score > 0.9
-    same, _wrong = agreement(measured, inferred)
-    assert same >= 0.99
+    assert agreement(measured, inferred).same >= 0.99
     counts = [phased.cycles.spans.size for phased in (measured, inferred)]
     assert counts[0] == counts[1]
     assert (measured.cycles.spans.start_ns == inferred.cycles.spans.start_ns).all()
@@ -189,8 +158,7 @@ def test_less_evidence_never_makes_a_wrong_phase(
         assert inferred.inference.reasons
         assert set(names(inferred)) == {"unattributed"}
         return
-    _same, wrong = agreement(settle_phases(trace, RULES), inferred)
-    assert wrong <= 0.01
+    assert agreement(settle_phases(trace, RULES), inferred).wrong <= 0.01
 
 
 def test_what_cannot_be_told_is_declined_with_its_reason(traces: Callable[[str], Trace]) -> None:
@@ -452,12 +420,24 @@ def logits(ops: LaunchedOps) -> set[int]:
     return heads
 
 
+def between_pieces(ops: LaunchedOps, last: int, place: int) -> bool:
+    """Whether one is a whole-graph row, one attention, and no product is from row to row."""
+    if bool(ops.signs[last] & OPAQUE) == bool(ops.signs[place] & OPAQUE):
+        return False
+    before = [row for row in range(last + 1) if ops.signs[row] & OPAQUE]
+    after = [row for row in range(place, ops.launch.size) if ops.signs[row] & OPAQUE]
+    if not before or not after:
+        return False
+    return not any(ops.signs[row] & PRODUCT for row in range(before[-1], after[0]))
+
+
 def by_hand(ops: LaunchedOps) -> list[tuple[int, int]]:
     """First place and layers of each forward, by walking over the ops."""
     found: list[tuple[int, int]] = []
-    heads, last, between = logits(ops), -1, 0
+    heads, last, passed_product = logits(ops), -1, False
     for place in range(ops.launch.size):
         sign = int(ops.signs[place])
+        passed_product |= bool(sign & (PRODUCT | OPAQUE))
         if not sign & (ATTENTION_SIGN | OPAQUE):
             continue
         passed = range(last + 1, place)
@@ -468,13 +448,15 @@ def by_hand(ops: LaunchedOps) -> list[tuple[int, int]]:
             or (
                 ops.launch[last] != ops.launch[place]
                 and (ops.replayed[last] or ops.replayed[place])
+                and not between_pieces(ops, last, place)
             )
         ):
-            found.append((place, 0 if sign & OPAQUE else 1))
-        else:
-            between = any(ops.signs[row] & PRODUCT for row in passed)
+            found.append((place, 0))
+            passed_product = True
+        if sign & ATTENTION_SIGN:
             first, layers = found[-1]
-            found[-1] = (first, layers + between)
+            found[-1] = (first, layers + passed_product)
+            passed_product = False
         last = place
     return found
 

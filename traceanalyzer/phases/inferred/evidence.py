@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from traceanalyzer.phases.inferred.recurrence import DECODE, DRAFT, EXTEND, PREFILL, VERIFY
+from traceanalyzer.phases.inferred.recurrence import (
+    DECODE,
+    DRAFT,
+    DRAFT_PREFILL,
+    EXTEND,
+    MIXED,
+    PREFILL,
+    VERIFY,
+)
 from traceanalyzer.phases.inferred.signs import ACCEPT, OPAQUE
 
 if TYPE_CHECKING:
@@ -29,16 +37,30 @@ def evidence_of(
         told.append(_judges(trace, ops))
     elif roles.kind == DECODE:
         told.append("tokens are chosen after each of them, and no kernel judges drafts")
-    prompts = int((sizes.target & (roles.phase == PREFILL)).sum())
+    prompts = int((sizes.target & ((roles.phase & ~DRAFT_PREFILL) == PREFILL)).sum())
     if prompts:
         told.append(
             f"{prompts:,} more forwards of that depth break this order, with no token chosen "
             "after them, a kernel for prompts, or a far greater length: prefill"
         )
-    doubtful = int((roles.phase == DECODE | PREFILL).sum())
-    if doubtful:
-        told.append(f"{doubtful:,} more are plain steps or prompts")
-    return tuple(told)
+    return (*told, *_doubtful(sizes, roles))
+
+
+def _doubtful(sizes: Sizes, roles: Roles) -> list[str]:
+    """What is told of the target's forwards that hold prompt tokens, or may."""
+    own = roles.phase[sizes.target]
+    steps = (own & (DECODE | PREFILL)) == DECODE | PREFILL
+    counts = (
+        (
+            own == MIXED,
+            "outside of graphs are longer at once than the replays before and after them: mixed "
+            "with prompt tokens",
+        ),
+        (~steps & (own == MIXED | PREFILL), "are prompts, alone or with running requests"),
+        (steps, "are plain steps or prompts"),
+        (own == 0, "may be mixed with prompt tokens and have no phase"),
+    )
+    return [f"{int(which.sum()):,} more {text}" for which, text in counts if which.any()]
 
 
 def _target(

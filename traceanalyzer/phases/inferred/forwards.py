@@ -1,7 +1,8 @@
 """Forwards of a model in a sequence of launches, known by their attention and by what ends them.
 
 A forward is a run of attention kernels with no choice of tokens between them; each attention
-followed by matrix products is a layer. A whole-graph row is a forward of unknown depth.
+followed by matrix products is a layer. A whole-graph row is a forward of unknown depth, or holds
+the products of layers whose attention runs outside of it.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Forwards:
         begin: Place of the first op.
         end: Place after the last op of the model; what follows until the next forward is its tail.
         tree: Place in the tail at which the work for the draft tree begins, -1 for none.
-        layers: Attention layers, 0 for a whole-graph row.
+        layers: Attention layers, 0 where a whole-graph row hides all of them.
         ns: Summed length of its ops, without the tail's.
         signs: Signs that its own ops carry.
         tail: Signs that its tail's ops carry.
@@ -81,7 +82,7 @@ def find_forwards(ops: LaunchedOps) -> Forwards | None:
         begin=begin,
         end=end,
         tree=_tree_begins(ops, end, tail_end),
-        layers=_layers(ops, anchors, np.cumsum(opens) - 1, first),
+        layers=_layers(ops, anchors, np.cumsum(opens) - 1, first.size),
         ns=_sums(ops.ns, begin, end),
         signs=_any_in(ops.signs, begin, end),
         tail=_any_in(ops.signs, end, tail_end),
@@ -103,7 +104,20 @@ def _forward_ends_between(
     replays = (ops.launch[before] != ops.launch[after]) & (
         ops.replayed[before] | ops.replayed[after]
     )
+    replays &= ~_between_pieces(ops, anchors)
     return replays | (chosen[after] > chosen[before]) | (logits[after] > logits[before + 1])
+
+
+def _between_pieces(ops: LaunchedOps, anchors: Int64s) -> NDArray[np.bool_]:
+    """Between which anchors a forward goes on from a whole-graph row to attention, or back.
+
+    Attention without a product since the row before it and until the next has its own in these.
+    """
+    opaque = ops.any_of(OPAQUE)[anchors]
+    products = _counted(ops.any_of(PRODUCT))[anchors]
+    left, right = _last_place(opaque)[:-1], _next_place(opaque)[1:-1]
+    found = (left >= 0) & (right < anchors.size) & (opaque[:-1] != opaque[1:])
+    return found & (products[left] == products[np.minimum(right, anchors.size - 1)])
 
 
 def _heads(ops: LaunchedOps) -> NDArray[np.bool_]:
@@ -189,14 +203,14 @@ def _longest_pause(ops: LaunchedOps, earliest: Int64s, latest: Int64s) -> Int64s
     return place[hits[once]]
 
 
-def _layers(ops: LaunchedOps, anchors: Int64s, forward: Int64s, first: Int64s) -> Int64s:
+def _layers(ops: LaunchedOps, anchors: Int64s, forward: Int64s, forwards: int) -> Int64s:
     """Attention kernels of each forward, those with no matrix product between them as one."""
-    products = _counted(ops.any_of(PRODUCT))[anchors]
-    anew = np.append(True, products[1:] > products[:-1]) | np.append(
-        True, forward[1:] != forward[:-1]
-    )
-    layers = np.bincount(forward[anew], minlength=first.size)
-    return np.where(ops.any_of(OPAQUE)[first], 0, layers)
+    shown = ops.any_of(ATTENTION)[anchors]
+    anchors, forward = anchors[shown], forward[shown]
+    products = _counted(ops.any_of(PRODUCT | OPAQUE))[anchors]
+    anew = np.ones(anchors.size, bool)
+    anew[1:] = (products[1:] > products[:-1]) | (forward[1:] != forward[:-1])
+    return np.bincount(forward[anew], minlength=forwards)
 
 
 def _counted(chosen: NDArray[np.bool_]) -> Int64s:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from traceanalyzer.phases.inferred.recurrence import DECODE, DRAFT, SAMPLE, VERIFY
+from traceanalyzer.phases.inferred.recurrence import DECODE, DRAFT, MIXED, SAMPLE, VERIFY
 from traceanalyzer.phases.inferred.signs import CHOICE
 
 if TYPE_CHECKING:
@@ -65,12 +65,12 @@ def _phase_of_ops(ops: LaunchedOps, forwards: Forwards, roles: Roles) -> Int64s:
 
     After a verify or a plain step tokens are chosen; work for the draft tree is drafting.
     """
-    of_target = (roles.phase & (VERIFY | DECODE)) != 0
+    of_target = (roles.phase & (VERIFY | DECODE | MIXED)) != 0
     body = np.where(of_target & forwards.chooses, roles.phase | SAMPLE, roles.phase)
     samples = of_target & ((forwards.tail & CHOICE) != 0)
     tail = np.where(samples, SAMPLE, roles.phase)
     tree_begin = np.where(forwards.tree >= 0, forwards.tree, ops.launch.size)
-    drafts = np.where((roles.phase & VERIFY) != 0, tail, DRAFT)
+    drafts = np.where((roles.phase & (VERIFY | MIXED)) != 0, tail, DRAFT)
     bounds = np.stack((forwards.begin, forwards.end, tree_begin), axis=1)
     following = np.append(forwards.begin[1:], ops.launch.size)
     bounds = np.minimum(bounds, following[:, None])

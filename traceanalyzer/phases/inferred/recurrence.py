@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from traceanalyzer.phases.inferred.prompts import TargetForwards, prompts_in
 from traceanalyzer.phases.inferred.signs import ACCEPT, CHOICE, PICK, PROMPT
 from traceanalyzer.phases.inferred.sizes import Unclear
 from traceanalyzer.phases.rules import PHASES
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     Int64s = NDArray[np.int64]
     Bools = NDArray[np.bool_]
 
-DRAFT, VERIFY, SAMPLE, EXTEND, DECODE, PREFILL, DRAFT_PREFILL = (
+DRAFT, VERIFY, SAMPLE, EXTEND, DECODE, PREFILL, DRAFT_PREFILL, MIXED = (
     1 << PHASES.index(phase)
     for phase in (
         "draft",
@@ -35,6 +36,7 @@ DRAFT, VERIFY, SAMPLE, EXTEND, DECODE, PREFILL, DRAFT_PREFILL = (
         "decode",
         "prefill",
         "draft_prefill",
+        "mixed",
     )
 )
 """Phases as bits, in the order of `PHASES`; several bits are a fused phase."""
@@ -58,7 +60,7 @@ class Roles:
         kind: The recurring target forward: `VERIFY` or `DECODE`.
         draft_tokens: Forwards of the draft model a cycle, which are as many as drafts; 0 where
             there is no draft model, or whole-graph rows hide its forwards.
-        cycles: How many recurring target forwards there are.
+        cycles: How many recurring target forwards carry no prompt tokens.
         regular_share: Share of neighbouring ones between which the same forwards ran.
         judged: Whether named kernels judge drafts after the target.
     """
@@ -131,14 +133,23 @@ def roles_of(ops: LaunchedOps, forwards: Forwards, sizes: Sizes) -> Roles:
     if sequence.picked[recurring].mean() < _MOSTLY:
         raise Unclear("nothing picks tokens after the deepest forwards")
     phase = np.zeros(forwards.size, np.int64)
-    phase[sequence.targets] = np.where(recurring, kind, _irregular(sequence, recurring))
+    prompts = prompts_in(_targets(sequence, recurring))
+    usual = recurring & ~prompts.carried & ~prompts.unsure
+    _check_count(int(usual.sum()))
+    of_target = np.where(recurring, kind, _irregular(sequence, usual, judged=judged))
+    of_target[prompts.carried] = MIXED if kind == VERIFY else MIXED | PREFILL
+    of_target[prompts.unsure] = 0
+    phase[sequence.targets] = of_target
     if drafts:
         phase = np.where(sizes.small, _of_drafts(sequence, phase, judged=judged), phase)
+        # Where every forward of the draft model is hidden, nothing told its prompts' apart.
+        if not (forwards.layers[sizes.small] > 0).any():
+            phase[(phase == PREFILL) & (forwards.layers > 0)] |= DRAFT_PREFILL
     regular = _regular_share(sequence, recurring, drafts=drafts)
     if regular < _MOSTLY:
         raise Unclear(f"no order recurs: at best {regular:.0%} of cycles run the same forwards")
     tokens = _draft_tokens(sequence, recurring) if drafts else 0
-    return Roles(phase, kind, tokens, rows.size, regular, judged)
+    return Roles(phase, kind, tokens, int(usual.sum()), regular, judged)
 
 
 def _in_order(ops: LaunchedOps, forwards: Forwards, sizes: Sizes) -> _Sequence:
@@ -205,11 +216,19 @@ def _drafted_for(sequence: _Sequence) -> Bools:
     return recurring
 
 
-def _irregular(sequence: _Sequence, recurring: Bools) -> Int64s:
+def _targets(sequence: _Sequence, recurring: Bools) -> TargetForwards:
+    forwards, launch, rows = sequence.forwards, sequence.ops.launch, sequence.targets
+    first = forwards.first[rows]
+    whole = sequence.ops.replayed[first] & (launch[first] == launch[forwards.end[rows] - 1])
+    return TargetForwards(forwards.ns[rows], recurring, whole)
+
+
+def _irregular(sequence: _Sequence, recurring: Bools, *, judged: bool) -> Int64s:
     """Phase of each target forward if it is none of those that recur.
 
     Without a choice of tokens it runs prompts. Else the kernel of its attention tells, or that it
-    takes longer than a verify; where neither does it is a plain step or a prompt.
+    takes longer than a verify; where neither does it is a plain step or a prompt. Where no kernel
+    judges drafts, a prompt that tokens are chosen after may be in one forward with other requests.
     """
     forwards, rows = sequence.forwards, sequence.targets
     usual = rows[recurring]
@@ -223,6 +242,8 @@ def _irregular(sequence: _Sequence, recurring: Bools) -> Int64s:
         phase[forwards.ns[rows] > _LONGER * median] = PREFILL
     phase[short | (known & usually & ~prompts)] = DECODE
     phase[known & prompts & ~usually | ~sequence.chosen] = PREFILL
+    if not judged:
+        phase[sequence.chosen & ((phase & PREFILL) != 0)] |= MIXED
     return phase
 
 
@@ -235,13 +256,13 @@ def _of_drafts(sequence: _Sequence, phase: Int64s, *, judged: bool) -> Int64s:
     """
     before = np.append(phase[sequence.targets], 0)[sequence.group]
     first = sequence.sizes.small & (sequence.ordinal == 0)
-    extends = first & (before == VERIFY)
+    extends = first & ((before == VERIFY) | (before == MIXED))
     drafts = sequence.sizes.small & ~first
     usual = (_most_common(sequence.key[rows]) for rows in (extends, drafts))
     alike = bool(extends.any() and drafts.any() and next(usual) == next(usual))
     found = np.where(first, EXTEND, DRAFT)
     found[first & (before == PREFILL)] = DRAFT_PREFILL
-    unknown = first & (before != VERIFY) & (before != PREFILL)
+    unknown = first & ~extends & (before != PREFILL)
     found[unknown] = EXTEND | DRAFT
     if not alike:
         found[first & ~extends & np.isin(sequence.key, sequence.key[drafts])] = DRAFT

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from traceanalyzer.phases.inferred.signs import ACCEPT, PICK, TREE
+from traceanalyzer.phases.inferred.signs import ACCEPT, CHOICE, PICK, TREE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,6 +63,9 @@ def sizes_of(ops: LaunchedOps, forwards: Forwards) -> Sizes:
     known = depth > 0
     layers = _target_layers(depth[known], forwards.ns[known]) if known.any() else 0
     target = known & (np.abs(depth - layers) <= _SAME_DEPTH * layers)
+    # Prompts in parts: target forwards in a row with no choice of tokens that would end each.
+    chosen = (forwards.tail & CHOICE) != 0
+    target |= known & (depth > layers) & (depth % max(1, layers) == 0) & ~chosen & ~forwards.chooses
     small = known & (depth <= _HALF * layers)
     opaque = np.flatnonzero(~known)
     if opaque.size:

@@ -25,6 +25,7 @@ from traceanalyzer.trace import Trace, concatenate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from random import Random
 
 GRAPH = "cudaGraphLaunch_v10000"
 BEGIN, END = "cudaStreamBeginCapture_v10000", "cudaStreamEndCapture_v10000"
@@ -148,6 +149,59 @@ def test_a_tail_of_launches_is_a_note_until_it_is_long(lost: int, severity: str 
     found = gpu_work.launches_without_kernels(case_of(build(**server(12, lost=lost))))
     assert (found and found.severity) == severity
     assert found is None or f"{lost} of 24 launches" in found.evidence
+
+
+@pytest.mark.parametrize(
+    ("lost", "stragglers", "told"),
+    [
+        (8, (24,), 7),  # the very last launch ran, on a stream that was not behind
+        (8, (20,), 7),
+        (8, (18, 22), 5),
+        (8, (18, 20, 22), 2),
+        (4, (22, 23, 24), None),  # the recording went on
+        (20, (22, 23, 24), 17),
+        (24, (), None),  # a process without kernels is told of elsewhere
+    ],
+)
+def test_stragglers_do_not_hide_a_tail(
+    lost: int, stragglers: Sequence[int], told: int | None
+) -> None:
+    rows = server(12, lost=lost)
+    rows["ops"] += [
+        {"start_ns": 30_000 + id_, "end_ns": 30_000 + id_ + 1, "correlation_id": id_}
+        for id_ in stragglers
+    ]
+    found = gpu_work.launches_without_kernels(case_of(build(**rows)))
+    assert (found is None) == (told is None)
+    assert found is None or f"{told} of 24 launches" in found.evidence
+
+
+@examples()
+@given(st.lists(st.tuples(st.integers(0, 1), st.booleans()), max_size=24), st.randoms())
+def test_tails_by_brute_force(calls: list[tuple[int, bool]], order: Random) -> None:
+    launches = [
+        {"start_ns": 10 * place, "end_ns": 10 * place + 5, "thread": process,
+         "name": "cudaLaunchKernel", "correlation_id": place + 1}
+        for place, (process, _) in enumerate(calls)
+    ]  # fmt: skip
+    ops = [
+        {"start_ns": 1000, "end_ns": 1001, "process": process, "correlation_id": place + 1}
+        for place, (process, lost) in enumerate(calls)
+        if not lost
+    ]
+    order.shuffle(launches)
+    counts = case_of(build(ops=ops, launches=launches, threads=(0, 1))).facts.processes
+    for process in (0, 1):
+        own = [lost for at, lost in calls if at == process]
+        ends = [own[-length:] for length in range(1, len(own) + 1)] if not all(own) else []
+        weights = [sum(1 if lost else -3 for lost in end) for end in ends]
+        heaviest = max([0, *weights])
+        tail = max(
+            (e for e, w in zip(ends, weights, strict=True) if w == heaviest > 0),
+            default=[],
+            key=len,
+        )
+        assert counts["tail_launches"][process] == sum(tail)
 
 
 def test_launches_while_a_graph_is_captured_are_not_expected_to_run() -> None:

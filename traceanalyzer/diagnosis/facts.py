@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 CLOCK_SLACK_NS: Final = 1_000
 """An op may start so much before its launch without telling of clocks that are not aligned."""
 
+_STRAGGLER_WEIGHT: Final = 3
+"""Among launches without op at the end, one in four may have left an op."""
+
 _MORE_COUNTS: Final = (
     *("ops", "graph_rows", "marks", "captures", "orphans", "launched_ops", "early_ops"),
     *("working_launches", "tail_launches", "tail_ns"),
@@ -44,7 +47,7 @@ class Facts:
             graph_rows, marks, captures (begins of stream captures), orphans (ops without launch
             row), launched_ops (with times and launch row), early_ops (of those, by more than
             `CLOCK_SLACK_NS` before their launch), working_launches (of kernels and graphs, outside
-            captures), tail_launches (those after the last that left an op, where any did), tail_ns
+            captures), tail_launches (those at the end that left no op, where any did), tail_ns
             (from the first to the last of them), and, null without: earliest_lead_ns (least time
             from launch to op), first_op_ns, last_op_ns.
         overheads: One row a process whose recorder took time while it worked: process, taken_ns, of
@@ -126,25 +129,32 @@ def _launched(phased: PhasedTrace) -> pl.DataFrame:
 
 
 def _tails(trace: Trace) -> pl.DataFrame:
-    """The last launches of each process that left no op."""
+    """The last launches of each process that left no op.
+
+    Work on another stream may still have run: a tail is the end of a process in which launches
+    without op outweigh the others most, `_STRAGGLER_WEIGHT` of them one that left an op.
+    """
     working = working_launches(trace)
-    process = trace.launches["process"].to_numpy()[working]
-    start_ns = trace.launches["start_ns"].to_numpy()[working]
-    lost, size = ~has_ops(trace, working), trace.processes.height
-    last_ns = np.full(size, np.iinfo(np.int64).max)  # where none left an op nothing is later
-    last_ns[process[~lost]] = np.iinfo(np.int64).min
-    np.maximum.at(last_ns, process[~lost], start_ns[~lost])
-    tail = np.flatnonzero(lost & (start_ns > last_ns[process]))
-    tails = pl.DataFrame({"process": process[tail], "start_ns": start_ns[tail]})
-    spans = tails.group_by("process").agg(
+    lost = pl.Series(~has_ops(trace, working))
+    table = trace.launches[working].select("process", "start_ns", lost=lost)
+    counted = table.group_by("process").agg(
+        working_launches=pl.len().cast(pl.Int64),
+        some_lost=pl.col("lost").any() & ~pl.col("lost").all(),
+    )
+    weight = pl.when("lost").then(1).otherwise(-_STRAGGLER_WEIGHT)
+    most = pl.col("weight").max()
+    in_tail = (pl.col("weight").cum_max(reverse=True) == most) & (most > 0)
+    tail = (
+        table.join(counted.filter("some_lost"), on="process", how="semi")
+        .sort("start_ns", descending=True)
+        .with_columns(weight=weight.cum_sum().over("process"))
+        .filter(pl.col("lost") & in_tail.over("process"))
+    )
+    spans = tail.group_by("process").agg(
         tail_launches=pl.len().cast(pl.Int64),
         tail_ns=pl.col("start_ns").max() - pl.col("start_ns").min(),
     )
-    counted = {
-        "process": np.arange(size, dtype=np.int32),
-        "working_launches": np.bincount(process, minlength=size),
-    }
-    return pl.DataFrame(counted).join(spans, on="process", how="left")
+    return counted.drop("some_lost").join(spans, on="process", how="left")
 
 
 def _overheads(trace: Trace, spans: Spans) -> pl.DataFrame:

@@ -127,6 +127,42 @@ def test_texts_are_cleaned_where_they_are_kept_and_emptied_elsewhere(
         ]
 
 
+def test_what_tells_of_persons_by_its_form_alone_is_left_out(cli: Cli, tmp_path: Path) -> None:
+    texts = {
+        "/mnt/home/zelda/models/w.pt": "[home]/w.pt",
+        "~zelda/models": "~[somebody]/models",
+        "http://zelda:pw@host.zelda.corp:8080": "http://[somebody]@[host]:8080",
+        "OPENAI_API_KEY=sk-zelda": "OPENAI_API_KEY=[secret]",
+        "step on gpu-node-17.zelda.corp": "step on [host]",
+    }
+    telling = tmp_path / "telling.sqlite"
+    telling.write_bytes(SECRETS.read_bytes())
+    with closing(sqlite3.connect(telling)) as database, database:
+        for place, text in enumerate(texts):
+            columns = "start, eventType, globalTid, domainId"
+            database.execute("INSERT INTO StringIds VALUES (?, ?)", (900_000 + place, text))
+            database.execute(
+                f"INSERT INTO NVTX_EVENTS ({columns}, textId) SELECT {columns}, ? "
+                "FROM NVTX_EVENTS WHERE eventType = 34 LIMIT 1",
+                (900_000 + place,),
+            )
+            database.execute(
+                f"INSERT INTO NVTX_EVENTS ({columns}, text) SELECT {columns}, ? "
+                "FROM NVTX_EVENTS WHERE eventType = 34 LIMIT 1",
+                (text,),
+            )
+    out = tmp_path / "out.sqlite"
+    assert cli("scrub", telling, out).exit_code == 0
+    assert b"zelda" in telling.read_bytes()
+    assert b"zelda" not in out.read_bytes()
+    assert report_of(out) == report_of(telling)
+    with closing(sqlite3.connect(out)) as database:
+        ids = database.execute("SELECT value FROM StringIds WHERE id >= 900000 ORDER BY id")
+        assert [value for (value,) in ids] == list(texts.values())
+        own = database.execute("SELECT text FROM NVTX_EVENTS WHERE text LIKE '%[%'")
+        assert {value for (value,) in own} == set(texts.values())
+
+
 def test_numbers_and_odd_values_stay_as_they_are(cli: Cli, tmp_path: Path) -> None:
     odd = tmp_path / "odd.sqlite"
     odd.write_bytes(SECRETS.read_bytes())

@@ -18,7 +18,7 @@ from traceanalyzer.importers.nsys_metadata import (
     gpu_names,
     limits_of_export,
 )
-from traceanalyzer.importers.people import without_homes
+from traceanalyzer.importers.people import impersonal
 from traceanalyzer.importers.ranks import rank_in
 from traceanalyzer.importers.stacking import Stack
 from traceanalyzer.trace import Trace
@@ -609,7 +609,7 @@ class _Assembly:
                 severity=pl.col("severity").replace_strict(
                     _SEVERITIES, default="info", return_dtype=pl.String
                 ),
-                text=pl.col("text").fill_null("").map_elements(without_homes, pl.String),
+                text=pl.col("text").fill_null("").map_elements(impersonal, pl.String),
             )
             .group_by("source", "severity", "text", maintain_order=True)
             .agg(count=pl.len().cast(pl.Int64))

@@ -1,4 +1,4 @@
-"""Whose machine it was: home folders and programs' folders in texts, and how they are left out.
+"""Whose machine it was: home folders, persons and hosts in texts, and how they are left out.
 
 Reports are passed on, so no output of ours may tell a person's name by a path.
 """
@@ -9,6 +9,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from traceanalyzer.importers.secret_texts import without_secrets
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -17,21 +19,29 @@ SOMEBODY: Final = "[somebody]"
 SOMEWHERE: Final = "[host]"
 
 _NAME = r"[^\s/\\'\",;:()\[\]{}<>|]+"
+# Home folders are mounted anywhere, but a server's routes (/v1/users/7) are none.
+_MOUNT = rf"(?!v\d|api/|app/|rest/)(?:{_NAME}/){{1,8}}?"
 _HOME_PATH: Final = re.compile(
-    rf"(?<![\w.])(?:/(?:home|Users|export/home|home\d*/\w+)/{_NAME}|/root|[A-Za-z]:\\Users\\{_NAME})"
-    rf"((?:[/\\]{_NAME})*)(?![\w])"
+    rf"(?:(?<![\w.~\]])|(?<=[/@]\[host\]))(?:/(?:{_MOUNT})?(?:homes?|[Uu]sers|home\d*/\w+)/{_NAME}"
+    rf"|/root|[A-Za-z]:\\Users\\{_NAME})((?:[/\\]{_NAME})*)(?![\w])"
 )
+_HOME_OF: Final = re.compile(r"(?<![\w/\\~:.)\]])~[A-Za-z_][\w.-]*(?=[/\\])")
+_DOMAIN: Final = r"(?:\.[A-Za-z][\w-]*)*"
 _SHORTEST_WORD: Final = 3
 _EVERYBODY: Final = frozenset(
     {"root", "user", "users", "ubuntu", "debian", "admin", "nobody", "home", "localhost"}
 )
 
 
-def without_homes(text: str) -> str:
-    """A text whose paths below somebody's home folder keep only their last part."""
+def impersonal(text: str) -> str:
+    """A text without what tells of a person by its form alone.
+
+    Secrets are replaced, and paths below somebody's home folder keep only their last part.
+    """
+    text = without_secrets(text)
     if "/" not in text and "\\" not in text:
         return text
-    return _HOME_PATH.sub(_last_part, text)
+    return _HOME_OF.sub(f"~{SOMEBODY}", _HOME_PATH.sub(_last_part, text))
 
 
 def _last_part(found: re.Match[str]) -> str:
@@ -57,14 +67,14 @@ class People:
         return cls(frozenset(filter(_tells, persons)), frozenset(filter(_tells, hosts)))
 
     def left_out_of(self, text: str) -> str:
-        """The text without home folders, without these persons in paths, without these hosts."""
-        text = without_homes(text)
+        """The impersonal text, without these persons in paths, these hosts and their domains."""
+        text = impersonal(text)
         if self.persons:
             names = "|".join(map(re.escape, sorted(self.persons, key=len, reverse=True)))
             text = re.sub(rf"(?<=[/\\~])(?:{names})(?=[/\\]|$)|\b(?:{names})(?=@)", SOMEBODY, text)
         if self.hosts:
             names = "|".join(map(re.escape, sorted(self.hosts, key=len, reverse=True)))
-            text = re.sub(rf"(?<![\w-])(?:{names})(?![\w-])", SOMEWHERE, text)
+            text = re.sub(rf"(?<![\w-])(?:{names})(?![\w-]){_DOMAIN}", SOMEWHERE, text)
         return text
 
 

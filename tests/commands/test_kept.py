@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from tests.harness import SAMPLE_TRACES
 from traceanalyzer.cache.folder import KEPT_SUFFIX
 from traceanalyzer.commands import cli, kept
+from traceanalyzer.commands.passing_on import PassedOn
 from traceanalyzer.importers import load
 from traceanalyzer.pipeline import AnalysisOptions, analyze
 
@@ -74,7 +75,7 @@ def test_a_report_is_the_same_made_kept_and_found(name: str, read: list[Any]) ->
     found = report(trace)
     assert len(read) == 1, "and read only once"
     assert made == found == report("--no-cache", trace)
-    direct = analyze(load(trace), AnalysisOptions()).to_json().decode()
+    direct = PassedOn([trace]).report(analyze(load(trace), AnalysisOptions())).to_json().decode()
     assert made == direct + "\n"
 
 

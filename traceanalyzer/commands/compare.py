@@ -14,6 +14,7 @@ from traceanalyzer.commands.inputs import (
     trace_inputs,
 )
 from traceanalyzer.commands.pages import check_outputs, page_file
+from traceanalyzer.commands.passing_on import outside
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -104,9 +105,11 @@ def command(
         accept_len_b=accept_len_b,
     )
     chosen = format_name or format_for(output, _SUFFIXES)
-    deliver(_rendered(found, chosen, to_file=output is not None), output)
+    to_file = output is not None
+    told = outside(found, shown=chosen == "terminal" and not to_file)
+    deliver(_rendered(told, chosen, to_file=to_file), output)
     if page is not None:
-        deliver(_rendered(found, "html", to_file=True), page)
+        deliver(_rendered(outside(found), "html", to_file=True), page)
     if fail_on_regression is not None:
         _check_gate(found, fail_on_regression)
 

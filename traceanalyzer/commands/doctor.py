@@ -14,6 +14,7 @@ from traceanalyzer.commands.inputs import (
     output_file,
     trace_inputs,
 )
+from traceanalyzer.commands.passing_on import outside
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,7 +62,9 @@ def command(
 
     found = Diagnosis(tool=report.tool, files=report.capture.files, findings=findings)
     chosen = format_name or format_for(output, _SUFFIXES)
-    deliver(_rendered(found, chosen, to_file=output is not None), output)
+    to_file = output is not None
+    told = outside(found, shown=chosen == "terminal" and not to_file)
+    deliver(_rendered(told, chosen, to_file=to_file), output)
     if strict:
         _check_gate(findings)
 

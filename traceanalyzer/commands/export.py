@@ -17,6 +17,7 @@ from traceanalyzer.commands.inputs import (
     trace_inputs,
     umask,
 )
+from traceanalyzer.commands.passing_on import PassedOn
 
 if TYPE_CHECKING:
     from traceanalyzer.phases.rules import Rules
@@ -70,6 +71,7 @@ def command(
     if form == "perfetto":
         _write_perfetto(trace, rules, output, infer=infer)
     else:
+        trace = PassedOn.of_command().trace(trace)
         _write_folder(trace, rules, output, "csv" if form == "csv" else "parquet", infer=infer)
 
 

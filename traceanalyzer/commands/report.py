@@ -19,6 +19,7 @@ from traceanalyzer.commands.inputs import (
 from traceanalyzer.commands.known import KnownOptions, known_options
 from traceanalyzer.commands.layers import layers_option, with_layers
 from traceanalyzer.commands.pages import check_outputs, page_file
+from traceanalyzer.commands.passing_on import outside
 from traceanalyzer.commands.two_pass import combined, passes, two_pass_options
 
 if TYPE_CHECKING:
@@ -95,9 +96,11 @@ def command(
         if both
         else analyzed(traces, nsys, options, Resources(jobs, memory, scheduler))
     )
-    deliver(_rendered(report, chosen, to_file=output is not None, kernels=kernels), output)
+    to_file = output is not None
+    told = outside(report, shown=chosen == "terminal" and not to_file)
+    deliver(_rendered(told, chosen, to_file=to_file, kernels=kernels), output)
     if page is not None:
-        deliver(_rendered(report, "html", to_file=True), page)
+        deliver(_rendered(outside(report), "html", to_file=True), page)
     _check_gate(report, min_coverage)
 
 

@@ -16,6 +16,7 @@ from traceanalyzer.commands.inputs import (
 )
 from traceanalyzer.commands.known import KnownOptions, known_options
 from traceanalyzer.commands.pages import check_outputs, page_file
+from traceanalyzer.commands.passing_on import outside
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,9 +67,11 @@ def command(
             next_step="See what a capture holds with: traceanalyzer report TRACE",
         )
     chosen = format_name or format_for(output, _SUFFIXES)
-    deliver(_rendered(sweep, chosen, to_file=output is not None), output)
+    to_file = output is not None
+    told = outside(sweep, shown=chosen == "terminal" and not to_file)
+    deliver(_rendered(told, chosen, to_file=to_file), output)
     if page is not None:
-        deliver(_rendered(sweep, "html", to_file=True), page)
+        deliver(_rendered(outside(sweep), "html", to_file=True), page)
 
 
 def _rendered(sweep: Sweep, format_name: str, *, to_file: bool) -> bytes:

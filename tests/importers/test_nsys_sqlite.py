@@ -36,6 +36,8 @@ from tests.harness import run_cli
 from tests.other_user import without_rights_of_root
 from traceanalyzer import InputError, analyze, load
 from traceanalyzer.importers import nsys_sqlite
+from traceanalyzer.importers.nsys_processes import Processes
+from traceanalyzer.progress import silent
 from traceanalyzer.renderers.csv_tables import render_csv
 from traceanalyzer.renderers.markdown import render_markdown
 from traceanalyzer.renderers.terminal import render_terminal
@@ -849,6 +851,21 @@ def test_views_and_triggers_are_not_tables(tmp_path: Path) -> None:
         database.execute(f"CREATE TRIGGER {MEMCPY} AFTER INSERT ON hidden BEGIN SELECT 1; END")
     trace = load(path)
     assert (trace.ranges.height, trace.ops.height) == (0, 1)
+    (told,) = (row for row in trace.diagnostics.rows(named=True) if "views" in row["text"])
+    assert told["text"] == f"not read: views or virtual tables in place of {MEMSET}, {NVTX}"
+    assert (told["source"], told["severity"], told["count"]) == ("importer", "warning", 2)
+    rows = [row for row in analyze(trace).trust if told["text"] in row.text]
+    assert [row.status for row in rows] == ["warning"]
+    later = nsys_sqlite.read(path, silent, Processes(first=1 << 24))
+    assert "views" not in "".join(later.diagnostics["text"])
+
+
+def test_views_beside_the_tables_are_nobodys_business(tmp_path: Path) -> None:
+    path = one_call().write_sqlite(tmp_path / "trace.sqlite")
+    before = load(path)
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute(f"CREATE VIEW mine AS SELECT * FROM {NVTX}")
+    assert load(path).diagnostics.equals(before.diagnostics)
 
 
 def test_tables_with_odd_names_do_no_harm(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ import polars as pl
 from traceanalyzer.errors import InputError
 from traceanalyzer.importers.nsys_processes import ALL
 from traceanalyzer.importers.nsys_tables import TEXT_COLUMNS, read_trace
+from traceanalyzer.importers.nsys_trimming import TABLES_READ
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -119,6 +120,13 @@ class _Database:
             for (table,) in tables.fetchall():
                 rows = database.execute(f"PRAGMA table_info({_quoted(table)})").fetchall()
                 self._columns[table] = frozenset(str(row[1]) for row in rows)
+            entries = database.execute(
+                "SELECT DISTINCT name FROM sqlite_master WHERE type IN ('table', 'view')"
+            )
+            names = {name for (name,) in entries if name in TABLES_READ} - self._columns.keys()
+        if names and processes.first is None:  # told once of a file that is read in parts
+            text = f"not read: views or virtual tables in place of {', '.join(sorted(names))}"
+            self._findings[text] += len(names)
 
     def __enter__(self) -> _Database:
         import adbc_driver_manager

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from rich.padding import Padding
 from rich.text import Text
 
+from traceanalyzer.phases.rules import LEFTOVERS
 from traceanalyzer.renderers import cycle_words as words
 from traceanalyzer.renderers import (
     graph_screen,
@@ -24,7 +25,7 @@ from traceanalyzer.renderers.figures import (
     safe,
 )
 from traceanalyzer.renderers.first_words import first_words
-from traceanalyzer.renderers.palette import PHASE_COLOURS, phase_colour
+from traceanalyzer.renderers.palette import phase_colour
 from traceanalyzer.renderers.screen import Column, bold, capture, fitted, indented, screen_width
 
 if TYPE_CHECKING:
@@ -261,10 +262,7 @@ def _acceptance(found: Acceptance | None) -> list[RenderableType]:
 
 
 def _no_cycles(report: Report) -> str:
-    known = [
-        phase for rank in report.ranks for phase in rank.phases if phase.phase in PHASE_COLOURS
-    ]
-    if known:
+    if any(phase.phase not in LEFTOVERS for rank in report.ranks for phase in rank.phases):
         return "No complete decode cycle: the totals below are all that can be said."
     if not report.capture.ranges:
         return (

@@ -34,11 +34,14 @@ FOUND = Path(__file__).resolve().parent / "results" / "bad_input.json"
 _HEAD = f"""# What comes of bad input
 
 Written by `python benchmarks/bad_input.py --kills`. Each input goes through the real command line
-in a process of its own whose address space is bounded. Read means that a report came, with the
-number of ops that an independent count gives; refused means exit code 2 with a message that says
-what is wrong. A hang is more than {LIMIT_S:.0f} s of processor time, or minutes of waiting; CPU is
-the most that any of the kind took, all threads together, and memory the peak of that process,
-Python and its libraries included.
+in a process of its own whose address space is bounded. Read means that a report came; refused means
+exit code 2 with a message that says what is wrong. A total is wrong where the number of ops in the
+report is not that of an independent count, or where the time of all kernels, or the busy time (the
+union of GPU work on each process's GPU), is not what the standard library sums up event by event.
+Times are summed in SQLite exports, and in torch traces of up to 64 MiB of text as far as they are
+whole; not in folders and damaged databases. A hang is more than {LIMIT_S:.0f} s of processor time,
+or minutes of waiting; CPU is the most that any of the kind took, all threads together, and memory
+the peak of that process, Python and its libraries included.
 
 | kind | tried | read | refused | tracebacks | hangs | wrong totals | not told | CPU, s | MiB |
 |---|--:|--:|--:|--:|--:|--:|--:|--:|--:|"""

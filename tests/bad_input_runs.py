@@ -12,8 +12,9 @@ import tempfile
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from tests.bad_input_totals import totals_in, totals_told
 from tests.bad_inputs import EITHER, MAY_DIFFER
 from tests.harness import REPOSITORY, SAMPLE_TRACES
 
@@ -93,15 +94,23 @@ def problem(bad: BadInput, done: Run) -> str | None:
         return "traceback"
     if bad.told.encode() not in done.stdout + done.stderr:
         return "not told"
-    if bad.ops == EITHER or bad.ops == (MAY_DIFFER if done.exit_code == 0 else None):
+    if done.exit_code == 2:
+        return None if bad.ops in (EITHER, None) else "wrong total"
+    if bad.ops is None:
+        return "not told"
+    report = _report(bad, done)
+    if report is None:
+        return None if bad.ops in (EITHER, MAY_DIFFER) else "wrong total"
+    if bad.ops not in (EITHER, MAY_DIFFER, report["capture"]["ops"]):
+        return "wrong total"
+    expected = totals_in(Path(bad.arguments[1]))
+    return None if expected in (None, totals_told(report)) else "wrong total"
+
+
+def _report(bad: BadInput, done: Run) -> dict[str, Any] | None:
+    """The report that was printed, or written to -o; None for other forms and commands."""
+    if bad.arguments[0] != "report" or bad.arguments[bad.arguments.index("--format") + 1] != "json":
         return None
-    if bad.ops is None or done.exit_code == 2:
-        return "not told" if bad.ops is None else "wrong total"
-    return None if _ops(bad, done) == bad.ops else "wrong total"
-
-
-def _ops(bad: BadInput, done: Run) -> int:
-    """The GPU work in the report that was printed, or written to -o."""
     written = done.stdout or Path(bad.arguments[bad.arguments.index("-o") + 1]).read_bytes()
-    ops: int = json.loads(written)["capture"]["ops"]
-    return ops
+    report: dict[str, Any] = json.loads(written)
+    return report

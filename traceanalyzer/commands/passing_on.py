@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from traceanalyzer.importers.people import HOME, People
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from traceanalyzer.importers.people import People
     from traceanalyzer.trace import Trace
 
 _Found = TypeVar("_Found")
@@ -69,6 +68,8 @@ class PassedOn:
 
     def _place(self, path: Path) -> str:
         """A path below the working directory where that tells of nobody, else without persons."""
+        from traceanalyzer.importers.people import HOME
+
         clean = self._people.left_out_of
         shown, whole, folder = _storable(path), _whole(path), _whole(Path())
         inner = os.path.relpath(whole, folder)
@@ -92,6 +93,8 @@ def outside(found: _Found, *, shown: bool = False) -> _Found:
 
 
 def _users() -> People:
+    from traceanalyzer.importers.people import People
+
     persons = [os.environ.get(name, "") for name in _PERSON_VARIABLES]
     home = Path(os.environ.get("HOME", ""))
     if len(home.parts) > 2:  # a home right below the root (/tmp, /workspace) is nobody's name

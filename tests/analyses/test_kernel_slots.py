@@ -14,7 +14,6 @@ from tests.strategies import examples, gpu_traces
 from traceanalyzer.analyses.kernel_classes import ROWS, busy_pieces, class_time
 from traceanalyzer.analyses.kernel_slots import (
     NO_SLOT,
-    KernelSlots,
     kernel_runs,
     kernel_slots,
     slots_in_order,
@@ -46,11 +45,19 @@ def ops_in_order(phased: PhasedTrace) -> dict[Place, list[int]]:
     }
 
 
-def slots_of(phased: PhasedTrace, bucket: NDArray[np.int64]) -> KernelSlots:
-    """The slots of all phases in all cycles."""
+def times_of(phased: PhasedTrace, bucket: NDArray[np.int64]) -> pl.DataFrame:
+    """Time by slot of all phases in all cycles, with the phase."""
     everything = np.ones(len(phased.labels), bool), np.ones(bucket.size, bool)
     runs = kernel_runs(phased, busy_pieces(phased), *everything)
-    return kernel_slots(runs, bucket, phased.trace.names["text"])
+    found = [*kernel_slots(runs, bucket, phased.trace.names["text"])]
+    assert len({(each.bucket, each.label) for each in found}) == len(found)
+    for each in found:
+        assert (bucket[each.times["cycle"].to_numpy()] == each.bucket).all()
+    parts = [each.times.with_columns(label=pl.lit(each.label)) for each in found]
+    return pl.concat(parts) if parts else pl.DataFrame(schema=_TIMES)
+
+
+_TIMES = dict.fromkeys(("cycle", "label", "kernel", "class", "slot", "ops", "busy_ns"), pl.Int64())
 
 
 def slot_counts(phased: PhasedTrace, bucket: dict[int, int]) -> Counter[tuple[int, int, int, int]]:
@@ -79,7 +86,7 @@ def test_slots_agree_with_the_loops(trace: Trace) -> None:
     phased = Measured(trace).phased
     cycles = phased.cycles.spans.size
     bucket = np.arange(cycles) % 2
-    found = slots_of(phased, bucket).times
+    found = times_of(phased, bucket)
     texts = phased.trace.names["text"].fill_null("unnamed").to_list()
     wanted: Counter[tuple[int, int, str, int]] = Counter()
     of_cycle = {cycle: int(number) for cycle, number in enumerate(bucket)}
@@ -98,7 +105,7 @@ def test_slots_of_a_class_add_up_to_it(trace: Trace) -> None:
     phased = Measured(trace).phased
     pieces = busy_pieces(phased)
     bucket = np.zeros(phased.cycles.spans.size, np.int64)
-    slots = slots_of(phased, bucket).times
+    slots = times_of(phased, bucket)
     place = {name: number for number, name in enumerate(CLASSES)}
     told: Counter[tuple[int, int, int]] = Counter()
     for cycle, label, name, ns in slots.select("cycle", "label", "class", "busy_ns").iter_rows():

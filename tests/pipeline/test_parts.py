@@ -26,9 +26,10 @@ from traceanalyzer.pipeline.exchange import from_bytes, to_bytes
 from traceanalyzer.pipeline.files import Run, analyze_files
 from traceanalyzer.pipeline.measured import join
 from traceanalyzer.pipeline.measuring import Choices, measure
-from traceanalyzer.pipeline.planning import grouped
+from traceanalyzer.pipeline.planning import MB, grouped, plan
 from traceanalyzer.pipeline.whole import answered
 from traceanalyzer.pipeline.workers import WorkerDied, WorkerProcesses
+from traceanalyzer.progress import silent
 from traceanalyzer.trace import Trace, concatenate, divisions, taken
 from traceanalyzer.verdict.known import Known
 
@@ -221,6 +222,13 @@ def test_groups_stay_within_what_fits(kernels: list[int], most: int) -> None:
     assert all(group.kernels <= max(most, max(kernels)) for group in groups)
     neighbours = [a.kernels + b.kernels for a, b in pairwise(groups)]
     assert all(together > most for together in neighbours)
+
+
+def test_what_all_ranks_need_is_told_where_it_is_more_than_given() -> None:
+    ranks = SAMPLE_TRACES / "eagle3_tp2_nodes.sqlite"
+    told = plan([ranks], jobs=None, memory=150 * MB, nsys=None, progress=silent).notes
+    assert "all ranks together" in told[-1].text
+    assert not plan([ranks], jobs=None, memory=500 * MB, nsys=None, progress=silent).notes
 
 
 def test_a_range_across_processes_keeps_them_together() -> None:

@@ -115,8 +115,8 @@ class CollectiveWaits:
         one_session: Whether one file, and with it one clock, holds all of its ranks.
         clock_error_ns: How far the ends of separated collectives lie apart between ranks, 95th
             percentile; None when none was separated.
-        ops: One row a collective op of the group's ranks, by row: op, lane, cycle (-1 outside),
-            label, class, family (see `Collectives`), reason (place in `REASONS`),
+        ops: One row a collective op of the group's ranks, by row, its keys narrow: op, lane, cycle
+            (-1 outside), label, class, family (see `Collectives`), reason (place in `REASONS`),
             duration_ns. Of separated ones, else null: collective (its number), wait_ns,
             exposed_ns (the wait in which no other kernel of a phase runs on the device), spread_ns
             (last start less first), lateness_ns (own start less first), idle_ns (the lateness in
@@ -210,9 +210,10 @@ def collective_waits(
     error = _clock_error(known)
     table = ops.select(
         "op", "lane", "cycle", "label", "class", "family", "duration_ns"
-    ).with_columns(reason=pl.Series(reason))
+    ).with_columns(reason=pl.Series(reason, dtype=pl.Int8))
     columns = _wait_columns(ops, found.beside, known, error)
-    return CollectiveWaits(group, one_session, error, _with_waits(table, columns))
+    del ops
+    return CollectiveWaits(group, one_session, error, _with_waits(table, known.place, columns))
 
 
 def _without_match(ops: pl.DataFrame, group: ParallelGroup, *, one_session: bool) -> Int64s:
@@ -301,14 +302,19 @@ def _clock_error(known: _Matched) -> int | None:
     return int(np.quantile(spread, _ERROR_QUANTILE, method="inverted_cdf"))
 
 
-def _with_waits(table: pl.DataFrame, columns: dict[str, Int64s]) -> pl.DataFrame:
-    """The table of all ops with what is known of the separated ones."""
-    waits = pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.Int64)).with_columns(
-        pl.col("cost_ns", "before").replace(_NONE, None)
-    )
-    return table.join(waits, on="op", how="left", maintain_order="left")
+def _with_waits(table: pl.DataFrame, place: Int64s, columns: dict[str, Int64s]) -> pl.DataFrame:
+    """The table of all ops with what is known of the separated ones; `columns` is empty then."""
+    found = []
+    for name in [*columns]:
+        values = np.full(table.height, _NONE, np.int64)
+        values[place] = columns.pop(name)
+        column = pl.Series(name, values)
+        column = column.set(column == _NONE, None)
+        found.append(column.cast(_NARROW.get(name, pl.Int64())))
+    return table.with_columns(found)
 
 
+_NARROW: Final[dict[str, pl.DataType]] = {"collective": pl.Int32(), "before": pl.Int8()}
 _NONE: Final = -(1 << 62)
 """Stands for null in arrays."""
 
@@ -316,20 +322,21 @@ _NONE: Final = -(1 << 62)
 def _wait_columns(
     ops: pl.DataFrame, beside: Intervals, known: _Matched, error_ns: int | None
 ) -> dict[str, Int64s]:
-    """What is known of the separated ops, one element an op."""
+    """What is known of the separated ops, of the shape of `known.place`."""
     times = _own_times(ops, known.place)
     first = known.start_ns.min(axis=1, keepdims=True)
     last = known.start_ns.max(axis=1, keepdims=True)
     wait, spread = last - known.start_ns, np.broadcast_to(last - first, known.place.shape)
-    own_start, lane = times.start_ns.ravel(), ops["lane"].to_numpy()[known.place].ravel()
+    lane = ops["lane"].cast(pl.Int64).to_numpy()[known.place].ravel()
+    own_start = times.start_ns.ravel()
     waiting = Intervals(lane, own_start, own_start + wait.ravel())
     exposed = wait - CoveredTime(beside).within(waiting).reshape(wait.shape)
     number = np.arange(len(wait))
     is_late = np.zeros(wait.shape, bool)
     is_late[number, known.start_ns.argmax(axis=1)] = True
     is_late &= (spread > 0) & (spread >= RESOLVABLE * (error_ns or 0))
-    columns = {
-        "op": ops["op"].to_numpy()[known.place],
+    before = ops["before"].cast(pl.Int64).to_numpy()[known.place]
+    return {
         "collective": np.broadcast_to(number[:, None], wait.shape),
         "wait_ns": wait,
         "exposed_ns": exposed,
@@ -337,9 +344,8 @@ def _wait_columns(
         "lateness_ns": known.start_ns - first,
         "idle_ns": idle_lateness(times, known.start_ns - first),
         "cost_ns": np.where(is_late, exposed.max(axis=1, keepdims=True), _NONE),
-        "before": np.where(is_late, ops["before"].to_numpy()[known.place], _NONE),
+        "before": np.where(is_late, before, _NONE),
     }
-    return {name: column.ravel() for name, column in columns.items()}
 
 
 def _own_times(ops: pl.DataFrame, place: Int64s) -> Stretches:

@@ -19,6 +19,8 @@ from traceanalyzer.phases.grouping import distinct, ordered, parted
 from traceanalyzer.phases.kernel_blocks import Block, folded
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from traceanalyzer.phases.phased import PhasedTrace
@@ -74,23 +76,27 @@ class KernelRuns:
 
 @dataclass(frozen=True, slots=True)
 class KernelSlots:
-    """Slots of the phases that were asked for.
+    """Slots of one phase in one bucket.
 
     Attributes:
-        blocks: Blocks of the commonest order, by bucket and label; a slot's number is its place
-            in them, one after another.
-        times: One row a bucket, label, cycle, kernel and slot: bucket, label, cycle, kernel (its
-            name), class (its name), slot (`NO_SLOT` for ops beyond the order), ops (those that
-            start in the cycle), busy_ns. Cycles with a whole-graph row of the phase are left out;
-            over the rows of a class busy_ns is its busy time in the others.
+        bucket: The bucket.
+        label: The phase.
+        blocks: Blocks of the commonest order; a slot's number is its place in them, one after
+            another.
+        times: One row a cycle, kernel and slot: cycle, kernel (its name), class (its name), slot
+            (`NO_SLOT` for ops beyond the order), ops (those that start in the cycle), busy_ns.
+            Cycles with a whole-graph row of the phase are left out; over the rows of a class
+            busy_ns is its busy time in the others.
     """
 
-    blocks: dict[tuple[int, int], list[Block]]
+    bucket: int
+    label: int
+    blocks: list[Block]
     times: pl.DataFrame
 
 
-def kernel_slots(found: KernelRuns, bucket: Int64s, texts: pl.Series) -> KernelSlots:
-    """Time and number of ops by slot.
+def kernel_slots(found: KernelRuns, bucket: Int64s, texts: pl.Series) -> Iterator[KernelSlots]:
+    """Time and number of ops by slot, by bucket and label: as long as all ops, together.
 
     Args:
         found: The runs of all cycles.
@@ -104,15 +110,17 @@ def kernel_slots(found: KernelRuns, bucket: Int64s, texts: pl.Series) -> KernelS
         begin=pl.Series(runs.begins(found.cycles["run"].to_numpy())),
     ).filter(pl.col("bucket") >= 0)
     orders = {key: runs.names(run) for key, run in _commonest(cycles).items()}
-    blocks = {key: folded(names) for key, names in orders.items()}
-    slots = {key: _Slots(np.array(orders[key]), slots_in_order(blocks[key])) for key in orders}
     busy_ns = found.times["busy_ns"].to_numpy()
-    parts = [
-        _by_slot(own, runs.kernels(run), slots[bucket, label], busy_ns)
-        for (bucket, label, run), own in cycles.group_by("bucket", "label", "run")
-    ]
-    parts.append(_ran_on(found.late, cycles))
-    return KernelSlots(blocks, _told_in_words(_added_up(parts), texts))
+    for (number, label), own in cycles.partition_by("bucket", "label", as_dict=True).items():
+        order = orders[number, label]
+        blocks = folded(order)
+        slots = _Slots(np.array(order), slots_in_order(blocks))
+        parts = [
+            _by_slot(alike, runs.kernels(run), slots, busy_ns)
+            for (run,), alike in own.group_by("run")
+        ]
+        parts.append(_ran_on(found.late, own))
+        yield KernelSlots(number, label, blocks, _told_in_words(_added_up(parts), texts))
 
 
 def _told_in_words(times: pl.DataFrame, texts: pl.Series) -> pl.DataFrame:
@@ -126,8 +134,6 @@ def _told_in_words(times: pl.DataFrame, texts: pl.Series) -> pl.DataFrame:
 class _Times(NamedTuple):
     """Columns of a table of time by slot; slots from 0, which stands for `NO_SLOT`."""
 
-    bucket: Int64s
-    label: Int64s
     cycle: Int64s
     name: Int64s
     kernel_class: Int64s
@@ -137,24 +143,19 @@ class _Times(NamedTuple):
 
 
 def _added_up(parts: list[_Times]) -> pl.DataFrame:
-    """One row a bucket, label, cycle, name, class and slot, in that order: these, ops, busy_ns."""
+    """One row a cycle, name, class and slot, in that order: these, ops, busy_ns."""
     whole = _Times._make(np.concatenate(columns) for columns in zip(*parts, strict=True))
     radices = [1 + int(column.max(initial=0)) for column in whole]
-    outer = (whole.bucket * radices[1] + whole.label) * radices[2] + whole.cycle
-    inner = (whole.name * radices[4] + whole.kernel_class) * radices[5] + whole.slot
-    outers, (outer,) = distinct(outer)
+    inner = (whole.name * radices[2] + whole.kernel_class) * radices[3] + whole.slot
+    cycles, (outer,) = distinct(whole.cycle)
     inners, (inner,) = distinct(inner)
     keys, (place,) = distinct(outer * max(inners.size, 1) + inner)
     outer, inner = parted(keys, max(inners.size, 1))
-    rest, cycle = parted(outers[outer], radices[2])
-    bucket, label = parted(rest, radices[1])
-    rest, slot = parted(inners[inner], radices[5])
-    name, kernel_class = parted(rest, radices[4])
+    rest, slot = parted(inners[inner], radices[3])
+    name, kernel_class = parted(rest, radices[2])
     return pl.DataFrame(
         {
-            "bucket": bucket,
-            "label": label,
-            "cycle": cycle,
+            "cycle": cycles[outer],
             "name": name,
             "class": kernel_class,
             "slot": slot + NO_SLOT,
@@ -248,19 +249,16 @@ def _by_slot(
     rest, slot = parted(kinds, radices[0])
     name, kernel_class = parted(rest, radices[1])
     counts = np.bincount(kind, minlength=kinds.size)
-    of_cycles = [np.repeat(cycles[column].to_numpy(), kinds.size) for column in _CYCLE]
+    of_cycles = np.repeat(cycles["cycle"].to_numpy(), kinds.size)
     of_kinds = [np.tile(part, cycles.height) for part in (name, kernel_class, slot, counts)]
-    return _Times._make([*of_cycles, *of_kinds, np.add.reduceat(times, first, axis=1).ravel()])
-
-
-_CYCLE: Final = ("bucket", "label", "cycle")
+    return _Times._make([of_cycles, *of_kinds, np.add.reduceat(times, first, axis=1).ravel()])
 
 
 def _ran_on(late: pl.DataFrame, cycles: pl.DataFrame) -> _Times:
     """Busy time of ops in a later cycle than that in which they start: they are in no slot."""
-    rows = late.join(cycles.select(_CYCLE), on=["cycle", "label"])
+    rows = late.join(cycles.select("cycle", "label"), on=["cycle", "label"])
     nothing = np.zeros(rows.height, np.int64)  # as slot and number of ops
-    known = [rows[column].to_numpy() for column in (*_CYCLE, "name", "class")]
+    known = [rows[column].to_numpy() for column in ("cycle", "name", "class")]
     return _Times._make([*known, nothing, nothing, rows["busy_ns"].to_numpy()])
 
 

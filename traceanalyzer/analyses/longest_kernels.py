@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
@@ -13,9 +13,13 @@ from traceanalyzer.phases.cycles import KEPT
 from traceanalyzer.phases.grouping import distinct, parted
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from traceanalyzer.phases.phased import PhasedTrace
+
+_ROWS_AT_ONCE: Final = 1 << 19
 
 
 def kernels_by_cycle(phased: PhasedTrace, class_of_op: NDArray[np.int64]) -> pl.DataFrame:
@@ -58,9 +62,12 @@ def longest_kernels(
         (its name). Of equal ones the first by name.
     """
     keys = ["bucket", "label", "class"]
-    table = by_cycle.with_columns(bucket=pl.Series(bucket[by_cycle["cycle"].to_numpy()]))
-    table = table.filter(pl.col("bucket") >= 0)
-    summed = table.group_by(*keys, "name").agg(pl.sum("ns"))
+    pieces = [
+        _summed(piece, bucket[piece["cycle"].to_numpy()], [*keys, "name"])
+        for piece in by_cycle.iter_slices(_ROWS_AT_ONCE)
+    ]
+    summed = pl.concat([_summed(by_cycle.clear(), bucket[:0], [*keys, "name"]), *pieces])
+    summed = summed.group_by(*keys, "name").agg(pl.sum("ns"))
     named = summed.with_columns(kernel=texts.gather(summed["name"]))
     return (
         named.drop_nulls("kernel")
@@ -69,3 +76,8 @@ def longest_kernels(
         .with_columns(pl.col("class").replace_strict(dict(enumerate(CLASSES)), default=None))
         .select(*keys, "kernel")
     )
+
+
+def _summed(by_cycle: pl.DataFrame, bucket: NDArray[np.int64], keys: Sequence[str]) -> pl.DataFrame:
+    table = by_cycle.drop("cycle").with_columns(bucket=pl.Series(bucket, dtype=pl.Int64))
+    return table.filter(pl.col("bucket") >= 0).group_by(keys).agg(pl.sum("ns"))

@@ -10,7 +10,10 @@ from traceanalyzer.assembly.timing import half_width
 from traceanalyzer.report import OTHER_KERNELS, KernelSlot
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from traceanalyzer.analyses.kernel_slots import KernelSlots
     from traceanalyzer.phases.kernel_blocks import Block
@@ -29,22 +32,21 @@ _OUTSIDE: Final = -1
 
 
 def slot_rows(
-    slots: KernelSlots, seen: pl.DataFrame, spread: Mapping[Key, tuple[int, int]]
+    slots: Iterable[KernelSlots], seen: NDArray[np.bool_], spread: Mapping[Key, tuple[int, int]]
 ) -> dict[Key, tuple[list[int], list[KernelSlot]]]:
     """How often each block runs, and its slots in order, by bucket and label.
 
     Args:
-        slots: See `kernel_slots`.
-        seen: Cycles and labels whose kernels count: cycle, label.
+        slots: See `kernel_slots`; one at a time is held.
+        seen: Whether the kernels of a cycle and label count, of shape (cycles, labels).
         spread: How many cycles those are, on how many lanes, by bucket and label.
     """
-    times = slots.times.join(seen, on=["cycle", "label"], how="semi")
     found = {}
-    for (bucket, label), own in times.group_by("bucket", "label"):
-        key = (bucket, label)
-        if key not in spread:
+    for each in slots:
+        key, blocks = (each.bucket, each.label), each.blocks
+        own = each.times.filter(pl.Series(seen[each.times["cycle"].to_numpy(), each.label]))
+        if key not in spread or not own.height:
             continue
-        blocks = slots.blocks.get(key, [])
         if sum(block.length for block in blocks) > MOST_SLOTS:
             own, blocks = own.with_columns(slot=pl.lit(_OUTSIDE, pl.Int64)), []
         found[key] = [block.repeats for block in blocks], _rows(own, blocks, spread[key])

@@ -16,6 +16,7 @@ from traceanalyzer.analyses.collective_wait import (
     RESOLVABLE,
     SEPARATED,
 )
+from traceanalyzer.kernels.classification import WHOLE_GRAPH
 from traceanalyzer.kernels.collectives import shipped_families
 from traceanalyzer.report import (
     CollectiveWait,
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from traceanalyzer.analyses.collective_wait import CollectiveWaits
     from traceanalyzer.assembly.timing import Timing
 
-_WHOLE_GRAPH: Final = "whole graph"
 _BEYOND_CHANCE: Final = 3
 """Standard errors by which a rank's cost must exceed the next one's for the rank to be named."""
 
@@ -46,29 +46,40 @@ _TEXTS: Final = {
     "ends apart": "they do not end together on all ranks",
     "beyond the group": "ranks of other data-parallel groups take part, or may",
 }
+_TOLD: Final = (
+    "lane",
+    "cycle",
+    "label",
+    "reason",
+    "duration_ns",
+    "wait_ns",
+    "exposed_ns",
+    "lateness_ns",
+    "idle_ns",
+    "cost_ns",
+    "before",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class SkewSources:
-    """What the skew of every group is told from.
+    """What the skew of every group is told from, beside its waits.
 
     Attributes:
-        waits: See `collective_waits`, one a group.
         numbers: Rank number of each lane.
-        classes: See `class_time`, with the classes' names.
+        classes: See `class_time`.
         idle_cycles: Cycles of each lane in which it ran padding only.
     """
 
-    waits: Sequence[CollectiveWaits]
     numbers: Sequence[int]
     classes: pl.DataFrame
     idle_cycles: NDArray[np.int64]
 
 
-def group_skews(timing: Timing, sources: SkewSources) -> list[GroupSkew]:
-    """The groups that have collectives, or ranks that idle."""
-    groups = [_Group(timing, sources, waits) for waits in sources.waits]
-    return [group.report() for group in groups if group.has_any()]
+def group_skew(timing: Timing, sources: SkewSources, waits: CollectiveWaits) -> GroupSkew | None:
+    """Waiting between the ranks of a group that has collectives, or ranks that idle."""
+    group = _Group(timing, sources, waits)
+    return group.report() if group.has_any() else None
 
 
 class _Group:
@@ -79,9 +90,9 @@ class _Group:
         self.lanes = waits.group.lanes
         kept = np.flatnonzero(timing.kept())
         own = _in_cycles(sources.classes.filter(pl.col("lane").is_in(self.lanes)), kept)
-        self.graphs = own.filter(pl.col("class") == _WHOLE_GRAPH)
+        self.graphs = own.filter(pl.col("class") == WHOLE_GRAPH)
         self.busy = own.group_by("cycle", "lane", "label").agg(pl.sum("busy_ns"))
-        self.ops = _in_cycles(waits.ops, kept)
+        self.ops = _in_cycles(waits.ops.select(_TOLD), kept)
         self.resolved = self._resolved_labels()
 
     def has_any(self) -> bool:
@@ -132,8 +143,10 @@ class _Group:
         return np.setdiff1d(kept, graphs["cycle"].to_numpy())
 
     def _phases(self) -> list[CollectiveWait]:
-        of_pair = self.ops.partition_by("lane", "label", as_dict=True)
-        found = [self._phase(of_pair[pair], *pair) for pair in sorted(of_pair)]
+        found = []
+        for lane in sorted(self.lanes):
+            of_label = self.ops.filter(pl.col("lane") == lane).partition_by("label", as_dict=True)
+            found += [self._phase(of_label[label], lane, *label) for label in sorted(of_label)]
         return [phase for phase in found if phase is not None]
 
     def _phase(self, own: pl.DataFrame, lane: int, label: int) -> CollectiveWait | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -16,13 +16,13 @@ from traceanalyzer.analyses.collective_wait import Collectives, collective_waits
 from traceanalyzer.analyses.gaps import CAUSES
 from traceanalyzer.analyses.graph_table import Graphs, graph_table
 from traceanalyzer.analyses.host_time import BETWEEN_RANGES
-from traceanalyzer.analyses.kernel_classes import ROWS, longest_names
+from traceanalyzer.analyses.kernel_classes import longest_names
 from traceanalyzer.analyses.kernel_slots import KernelRuns, kernel_slots
 from traceanalyzer.analyses.longest_kernels import longest_kernels
 from traceanalyzer.analyses.phase_time import CycleTime
 from traceanalyzer.analyses.synchronisations import SCOPES
 from traceanalyzer.assembly.buckets import Evidence, bucket_order, bucket_reports
-from traceanalyzer.assembly.class_waits import CLASS_NAMES, class_waits
+from traceanalyzer.assembly.class_waits import all_class_waits, class_waits
 from traceanalyzer.assembly.cycle_rows import KeptCycles, listed_cycles
 from traceanalyzer.assembly.graphs import graph_reports, phase_parts
 from traceanalyzer.assembly.instrumentation import instrumentation_of
@@ -36,9 +36,9 @@ from traceanalyzer.assembly.ranks import (
     rank_report,
 )
 from traceanalyzer.assembly.shared_cycles import lost_elsewhere
-from traceanalyzer.assembly.skew import SkewSources, group_skews
+from traceanalyzer.assembly.skew import SkewSources, group_skew
 from traceanalyzer.assembly.timing import Timing
-from traceanalyzer.intervals import Intervals, sorted_rows, total_by
+from traceanalyzer.intervals import Intervals, total_by
 from traceanalyzer.phases.alignment import align_steps, translated
 from traceanalyzer.phases.attribution import INFERRED, METHODS
 from traceanalyzer.phases.cycles import EDGE, Cycles
@@ -47,7 +47,7 @@ from traceanalyzer.phases.ranks import find_ranks
 from traceanalyzer.pipeline.measured import GPU
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -149,21 +149,11 @@ class AcrossRanks:
         return replica
 
     @cached_property
-    def classes(self) -> pl.DataFrame:
-        """Busy time by cycle, phase and kernel class."""
-        table, sizes = self.measured.tables.classes, (len(self.measured.labels), len(ROWS))
-        cycle, lane, label, row = (_ints(table[name]) for name in _CLASS_ORDER)
-        key = (cycle + 1) * (1 + int(lane.max(initial=0))) + lane
-        order = sorted_rows((key * sizes[0] + label) * sizes[1] + row)
-        return _class_names(table[order])
-
-    @cached_property
     def groups(self) -> list[ParallelGroup]:
         """Tensor-parallel groups."""
         return parallel_groups(self.measured.trace, self.ranks)
 
-    @cached_property
-    def waits(self) -> list[CollectiveWaits]:
+    def _waits(self) -> Iterator[CollectiveWaits]:
         """Waiting in the collectives of each group."""
         beside = self.measured.tables.beside
         found = Collectives(
@@ -171,7 +161,9 @@ class AcrossRanks:
             Intervals(*(_ints(beside[name]) for name in ("lane", "start_ns", "end_ns"))),
         )
         files = self.measured.trace.processes["file"].gather(self.process).to_list()
-        return [collective_waits(found, group, files) for group in self.groups]
+        for group in self.groups:
+            give_back_freed_memory()
+            yield collective_waits(found, group, files)
 
     def found(self) -> dict[str, Any]:
         """The fields of the report that tell of ranks and cycles, by name."""
@@ -211,13 +203,15 @@ class AcrossRanks:
         texts = self.measured.trace.names["text"]
         kernels = longest_names(tables.kernels, texts, KERNELS_LISTED)
         ledger = _ledger(tables.coverage)
+        skew, waits = self._waited()
+        give_back_freed_memory()
         return {
             "coverage": coverage(ledger, int(tables.lanes["not_collected"].sum())),
             "ranks": self._rank_reports(ledger),
-            "buckets": bucket_reports(self.averaged, self._evidence(), bucket_order(timing)),
+            "buckets": bucket_reports(self.averaged, self._evidence(waits), bucket_order(timing)),
             "graphs": graph_reports(graphs, timing, self.ranks.number),
             "parts": phase_parts(tables.parts, timing, bucket_order(timing)),
-            "skew": self._skew(),
+            "skew": skew,
             "instrumentation": instrumentation_of(timing, _calls(tables.syncs)),
             "kernels": kernel_rows(kernels, timing.labels, texts),
         }
@@ -229,43 +223,36 @@ class AcrossRanks:
         names = lane_names(self.measured.trace, self.ranks.number, self.ranks.process, devices=True)
         return [rank_report(name, self.timing, of_lanes) for name in names]
 
-    def _evidence(self) -> Evidence:
+    def _evidence(self, waits: pl.DataFrame) -> Evidence:
         """What is known of cycles beside their times: acceptance, launches, kernel classes."""
         tables, texts = self.measured.tables, self.measured.trace.names["text"]
         bucket = np.where(self.averaged.kept(), self.bucket, -1)
         runs = KernelRuns(tables.run_cycles, tables.runs, tables.run_times, tables.late)
-        slots = kernel_slots(runs, bucket, texts)
-        give_back_freed_memory()
-        waits = class_waits(self.waits)
-        give_back_freed_memory()
         kernels = KernelTables(
             tables.launches,
-            self.classes,
+            tables.classes,
             longest_kernels(tables.cycle_kernels, bucket, texts),
-            _class_names(tables.replayed),
-            slots,
+            tables.replayed,
+            kernel_slots(runs, bucket, texts),
             waits,
         )
         accepted = accepted_by_bucket(self.measured.trace, self.kept)
         return Evidence(accepted, kernel_work(self.averaged, kernels))
 
-    def _skew(self) -> list[GroupSkew]:
-        """Waiting between the ranks of each group."""
+    def _waited(self) -> tuple[list[GroupSkew], pl.DataFrame]:
+        """Waiting between the ranks of each group, and in each class; see `class_waits`."""
         idle = _ints(self.measured.tables.lanes["idle_cycles"])
-        sources = SkewSources(self.waits, self.ranks.number, self.classes, idle)
-        return group_skews(self.timing, sources)
-
-
-_CLASS_ORDER: Final = ("cycle", "lane", "label", "class")
+        sources = SkewSources(self.ranks.number, self.measured.tables.classes, idle)
+        skews, of_classes = [], []
+        for waits in self._waits():  # one group's ops at a time
+            of_classes.append(class_waits(waits))
+            skews.append(group_skew(self.timing, sources, waits))
+            del waits
+        return [skew for skew in skews if skew is not None], all_class_waits(of_classes)
 
 
 def _ints(column: pl.Series) -> Int64s:
     return column.cast(pl.Int64).to_numpy()
-
-
-def _class_names(table: pl.DataFrame) -> pl.DataFrame:
-    """With the classes' names for their places."""
-    return table.with_columns(pl.Series("class", ROWS, CLASS_NAMES).gather(table["class"]))
 
 
 def _ledger(coverage: pl.DataFrame) -> pl.DataFrame:

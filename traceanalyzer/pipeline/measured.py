@@ -119,6 +119,9 @@ _NARROW: Final = {
     **dict.fromkeys(("label", "class", "family", "before", "state", "cause", "part"), pl.Int8),
 }
 
+_LARGE: Final = frozenset({"classes", "replayed", "cycle_kernels", "collectives"})
+"""Tables of a row for every few ops: of all parts together too, their keys are narrow."""
+
 
 @dataclass(frozen=True, slots=True)
 class Measured:
@@ -224,16 +227,23 @@ def taken_together(parts: list[Measured], files: Sequence[int]) -> Measured:
         trace,
         time_base,
         labels,
-        Tables(**{name: _end_to_end(found.pop(name)) for name in [*found]}),
+        Tables(**{name: _end_to_end(found.pop(name), _joined_as(name)) for name in [*found]}),
     )
 
 
-def _end_to_end(rows: list[tuple[pl.DataFrame, list[Replacement]]]) -> pl.DataFrame:
-    """A table of all parts, wide; the list is empty afterwards."""
+def _joined_as(name: str) -> Callable[[pl.DataFrame], pl.DataFrame]:
+    return narrow if name in _LARGE else _wide
+
+
+def _end_to_end(
+    rows: list[tuple[pl.DataFrame, list[Replacement]]],
+    typed: Callable[[pl.DataFrame], pl.DataFrame],
+) -> pl.DataFrame:
+    """A table of all parts; the list is empty afterwards."""
     frames = []
     while rows:
         table, shifts = rows.pop(0)
-        frames.append(_wide(_replaced(table, *shifts)))
+        frames.append(typed(_replaced(table, *shifts)))
     return pl.concat(frames).rechunk() if frames else pl.DataFrame()
 
 

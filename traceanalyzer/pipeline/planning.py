@@ -23,6 +23,8 @@ _PROCESS_MB: Final = 200
 """What Python, polars and the joined tables of a few million kernels take."""
 _BYTES_A_KERNEL: Final = 600
 """Of the part that is measured: its tables, and what analyses need beside them."""
+_BYTES_A_KERNEL_OF_ALL: Final = 70
+"""Of all parts: what was measured of them, and what telling of all ranks together needs."""
 _WORTH_A_WORKER: Final = 64 * MB
 """Of files; a worker takes a second to start, in which so much can be analysed."""
 
@@ -76,6 +78,7 @@ def plan(
         most = share if room is None else max(1, min(share, room))
         parts += grouped(processes, most)
         notes += [] if room is None else _too_large(processes, room)
+    notes += [] if memory is None else _too_many(parts, memory)
     return Plan(parts, min(at_once, len(parts)), tuple(notes))
 
 
@@ -106,6 +109,23 @@ def _too_large(processes: Iterable[FilePart], room: int) -> list[Check]:
         )
         for part in processes
         if part.kernels > max(room, 0)
+    ]
+
+
+def _too_many(parts: Sequence[FilePart], memory: int) -> list[Check]:
+    """What all ranks need together once each has been measured, however they are divided."""
+    kernels = sum(part.kernels for part in parts)
+    needed = _PROCESS_MB + kernels * _BYTES_A_KERNEL_OF_ALL // MB
+    if needed * MB <= memory or len(parts) == 1:
+        return []
+    return [
+        Check(
+            "memory",
+            WARNING,
+            f"all ranks together have {kernels:,} kernels, for which about {needed:,} MB are "
+            "needed",
+            "Give more with --memory, or record a shorter window.",
+        )
     ]
 
 

@@ -137,7 +137,7 @@ def stretched_otherwise(
     """
     if not any(part.tables.stalls.height for part in parts):
         return {}
-    whole = join(parts, files)
+    whole = join([part.with_tables(_TELL_STRETCHES) for part in parts], files)
     cycles, states = whole.tables.cycles, whole.tables.stalled_cycles
     lane, start, end = (cycles[name].to_numpy() for name in ("lane", "start_ns", "end_ns"))
     process = whole.tables.lanes["process"].to_numpy()[lane]
@@ -156,6 +156,9 @@ def stretched_otherwise(
             other[place] = replace(before, stretched=own)
         first += size
     return other
+
+
+_TELL_STRETCHES: Final = frozenset({"lanes", "cycles", "stalls", "stalled_cycles"})
 
 
 def _that_count(part: Measured, told: pl.DataFrame) -> pl.DataFrame:

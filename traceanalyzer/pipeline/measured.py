@@ -6,7 +6,7 @@ part. `join` puts measurements one after another; what crosses ranks is told fro
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -19,7 +19,7 @@ from traceanalyzer.phases.rules import phase_order
 from traceanalyzer.trace import Trace, concatenate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Container, Sequence
 
     from numpy.typing import NDArray
 
@@ -144,6 +144,14 @@ class Measured:
     def tells_phases(self) -> bool:
         """Whether a range of the recording means a phase."""
         return bool(self.tables.process_facts["phase_ranges"].sum())
+
+    def with_tables(self, names: Container[str]) -> Measured:
+        """With some of the tables alone, the others empty."""
+        known = [each.name for each in fields(Tables)]
+        found = {name: getattr(self.tables, name) for name in known if name in names}
+        return replace(
+            self, tables=Tables(**{name: found.get(name, pl.DataFrame()) for name in known})
+        )
 
 
 def labels_of(phases: Sequence[str], time_base: str) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 @dataclass
@@ -21,11 +22,13 @@ class Engine:
         url: Its address.
         pages: Status and text by path; a path that is not there is answered with 404.
         posted: Path and JSON body of each POST, in order.
+        program: A file that the recorded program writes; until then the engine is not up.
     """
 
     url: str = ""
     pages: dict[str, tuple[int, str]] = field(default_factory=lambda: {"/health": (200, "")})
     posted: list[tuple[str, dict[str, object]]] = field(default_factory=list)
+    program: Path | None = None
 
 
 @contextmanager
@@ -35,6 +38,8 @@ def serving(engine: Engine) -> Iterator[Engine]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             status, text = engine.pages.get(self.path, (404, "not found"))
+            if engine.program is not None and not engine.program.exists():
+                status, text = 503, "not up"
             self.send_response(status)
             self.end_headers()
             self.wfile.write(text.encode())

@@ -341,8 +341,9 @@ def test_an_engine_that_never_starts_the_profiler(
     out: Path, cli: Cli, tools: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(endpoint_window, "_SETTLE_SECONDS", 0.1)
-    program = ["--", sys.executable, "-S", "-c", SERVES, str(tools / "runs")]
-    with serving(Engine(pages=dict(ENGINE_PAGES))) as engine:
+    runs = tools / "runs"
+    program = ["--", sys.executable, "-S", "-c", SERVES, str(runs)]
+    with serving(Engine(pages=dict(ENGINE_PAGES), program=runs)) as engine:
         window = ["--window", "endpoint:0:0.1", "--server", engine.url]
         done = cli("capture", "--no-hooks", "--no-cuda", "-o", out / "run", *window, *program)
     assert done.exit_code == 2

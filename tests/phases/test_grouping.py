@@ -14,6 +14,7 @@ from traceanalyzer.phases.grouping import (
     least_of,
     ordered,
     parted,
+    rows_by_key,
 )
 
 keys = st.lists(st.one_of(st.integers(-4, 4), st.integers(-(1 << 40), 1 << 40)), max_size=12)
@@ -64,4 +65,14 @@ def test_parts_of_keys_are_quotient_and_remainder(values: list[int], size: int) 
     quotient, remainder = parted(array(values), size)
     assert list(zip(quotient.tolist(), remainder.tolist(), strict=True)) == [
         divmod(value, size) for value in values
+    ]
+
+
+@examples(1)
+@given(keys)
+def test_rows_by_key_are_ascending_rows_of_each_key(values: list[int]) -> None:
+    known, rows = rows_by_key(array(values))
+    assert known.tolist() == sorted(set(values))
+    assert [own.tolist() for own in rows] == [
+        [row for row, value in enumerate(values) if value == key] for key in known
     ]

@@ -69,7 +69,7 @@ def explain_gaps(phased: PhasedTrace, segments: Segments) -> pl.DataFrame:
     return pl.DataFrame({**table, "cause": _causes(phased, since_ns, ender)})
 
 
-def gaps_by_cause(gaps: pl.DataFrame, labels: int) -> pl.DataFrame:
+def gap_sums(gaps: pl.DataFrame, labels: int) -> pl.DataFrame:
     """Summed gaps, see `explain_gaps`: one row a lane, cycle, label and cause, in that order."""
     columns = ("lane", "cycle", "label", "cause", "ns")
     lane, cycle, label, cause, ns = (gaps[name].cast(pl.Int64).to_numpy() for name in columns)

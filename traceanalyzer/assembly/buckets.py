@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 
 from traceanalyzer.assembly.accepted import bucket_acceptance
 from traceanalyzer.assembly.free_drafting import free_drafting
@@ -13,6 +14,7 @@ from traceanalyzer.assembly.kernel_work import KernelWork
 from traceanalyzer.assembly.recorder_cost import recorder_ns
 from traceanalyzer.assembly.timing import gaps_by_cause, mean_of, spread
 from traceanalyzer.intervals import total_by
+from traceanalyzer.phases.grouping import rows_by_key
 from traceanalyzer.phases.rules import ROLLUPS, rolls_up
 from traceanalyzer.report import (
     BucketPhase,
@@ -66,16 +68,12 @@ def bucket_reports(timing: Timing, evidence: Evidence, order: Sequence[int]) -> 
         evidence: What else is known of them.
         order: See `bucket_order`.
     """
-    kept = timing.kept()
+    kept = np.flatnonzero(timing.kept())
     whole_ns = int(timing.cycles.spans.duration_ns[kept].sum())
-    number = timing.buckets["bucket"].to_numpy()
+    numbers, rows = rows_by_key(timing.buckets["bucket"].cast(pl.Int64).to_numpy()[kept])
+    own = dict(zip(numbers.tolist(), (kept[each] for each in rows), strict=True))
     return [
-        _report(
-            timing,
-            _bucket(timing, bucket, np.flatnonzero(kept & (number == bucket))),
-            evidence,
-            whole_ns,
-        )
+        _report(timing, _bucket(timing, bucket, own[bucket]), evidence, whole_ns)
         for bucket in order
     ]
 
@@ -92,8 +90,8 @@ def bucket_order(timing: Timing) -> list[int]:
 
 
 def _bucket(timing: Timing, number: int, rows: NDArray[np.int64]) -> _Bucket:
-    lane = timing.cycles.spans.lane[rows]
-    by_lane = [rows[lane == each] for each in np.unique(lane)]
+    _, lanes = rows_by_key(timing.cycles.spans.lane[rows])
+    by_lane = [rows[own] for own in lanes]
     return _Bucket(number, rows, sorted(by_lane, key=len, reverse=True))
 
 
@@ -106,7 +104,8 @@ def _report(timing: Timing, bucket: _Bucket, evidence: Evidence, whole_ns: int) 
     mean = period_spread.mean
     phases = _phases(timing, bucket, evidence, mean)
     accepted = evidence.accepted.get(bucket.number)
-    work = (each for (number, _), each in evidence.work.items() if number == bucket.number)
+    keys = ((bucket.number, label) for label in range(len(timing.labels)))
+    work = [evidence.work[key] for key in keys if key in evidence.work]
     return BucketReport(
         shape=BucketShape(**{name: shape[name] for name in BucketShape.__slots__}),
         ranks=len(set(timing.cycles.spans.lane[bucket.rows].tolist())),

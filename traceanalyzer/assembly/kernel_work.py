@@ -11,9 +11,9 @@ import polars as pl
 from traceanalyzer.analyses.kernel_classes import ROWS
 from traceanalyzer.assembly.kernel_slots import slot_rows
 from traceanalyzer.assembly.timing import half_width
-from traceanalyzer.intervals import sorted_rows, total_by
+from traceanalyzer.intervals import total_by
 from traceanalyzer.kernels.classification import WHOLE_GRAPH
-from traceanalyzer.phases.grouping import distinct, parted
+from traceanalyzer.phases.grouping import parted, rows_by_key
 from traceanalyzer.report import ClassTime, KernelSlot
 
 if TYPE_CHECKING:
@@ -136,12 +136,10 @@ class _Cells:
     def by_key(self, chosen: Bools) -> dict[tuple[int, int], Int64s]:
         """The cycles of some cells, in order, by bucket and label."""
         cycle, label = np.nonzero(chosen)
-        keys, (place,) = distinct(self.bucket[cycle] * self.labels + label)
-        order = sorted_rows(place)
-        first = np.searchsorted(place[order], np.arange(1, keys.size))
-        rows = np.split(cycle[order], first) if keys.size else []
+        keys, rows = rows_by_key(self.bucket[cycle] * self.labels + label)
         number, label = parted(keys, self.labels)
-        return dict(zip(zip(number.tolist(), label.tolist(), strict=True), rows, strict=True))
+        cycles = (cycle[own] for own in rows)
+        return dict(zip(zip(number.tolist(), label.tolist(), strict=True), cycles, strict=True))
 
 
 def _of_cells(table: pl.DataFrame, bucket: Int64s) -> pl.DataFrame:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 RANGES_NS: Final = 14_000
 """A cycle's ranges and marks under nsys, as measured (benchmarks/results/hook_overhead.md)."""
 LAUNCH_NS: Final = 1_000
-"""A launch call that is recorded; no published figure is above."""
+"""What recording may cost a launch call: assumed, as nobody has published a figure."""
 _OF_THE_HOST: Final = ("host late", "launch latency", "synchronisation")
 
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from traceanalyzer.phases.grouping import rows_by_key
 
+if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Int64s = NDArray[np.int64]
@@ -42,7 +42,9 @@ def lost_elsewhere(
     lost = np.zeros(bucket.size, np.bool_)
     if not (number >= 0).all():
         return lost
-    for chosen in _groups(bucket, replica[lane]):
+    replicas = 1 + int(replica.max(initial=0))
+    _, groups = rows_by_key(bucket * replicas + replica[lane])
+    for chosen in groups:
         lanes, own = np.unique(lane[chosen], return_inverse=True)
         numbers, place = np.unique(number[chosen], return_inverse=True)
         has = np.zeros((numbers.size, lanes.size), np.bool_)
@@ -51,9 +53,3 @@ def lost_elsewhere(
         if fewest < _ENOUGH_SHARE * numbers.size and np.count_nonzero(shared) >= _FEWEST:
             lost[chosen] = ~shared[place]
     return lost
-
-
-def _groups(bucket: Int64s, replica: Int64s) -> Sequence[Int64s]:
-    pairs = np.stack([bucket, replica], axis=1)
-    _, place = np.unique(pairs, axis=0, return_inverse=True)
-    return [np.flatnonzero(place == each) for each in range(int(place.max(initial=-1)) + 1)]

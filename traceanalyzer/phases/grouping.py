@@ -44,6 +44,14 @@ def distinct(*keys: Int64s) -> tuple[Int64s, list[Int64s]]:
     return known + low, [place[key - low] for key in keys]
 
 
+def rows_by_key(keys: Int64s) -> tuple[Int64s, list[Int64s]]:
+    """The keys that occur, sorted, and the rows of each, ascending."""
+    known, (place,) = distinct(keys)
+    order = sorted_rows(place)
+    first = np.searchsorted(place[order], np.arange(1, known.size))
+    return known, np.split(order, first) if known.size else []
+
+
 def _sorted_out(keys: Int64s) -> tuple[Int64s, Int64s]:
     """The keys that occur, sorted, and where each stands among them."""
     order = sorted_rows(keys)

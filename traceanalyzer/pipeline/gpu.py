@@ -13,7 +13,7 @@ from traceanalyzer.analyses.buckets import cycle_shapes
 from traceanalyzer.analyses.collective_wait import collectives_of
 from traceanalyzer.analyses.coverage import coverage_ledger
 from traceanalyzer.analyses.cycle_launches import cycle_launches
-from traceanalyzer.analyses.gaps import CAUSES, explain_gaps, gaps_by_cause
+from traceanalyzer.analyses.gaps import CAUSES, explain_gaps, gap_sums
 from traceanalyzer.analyses.graph_table import graphs_of
 from traceanalyzer.analyses.idle_ranks import idle_cycles
 from traceanalyzer.analyses.kernel_classes import busy_pieces, class_time, kernel_time
@@ -52,7 +52,7 @@ def _timing(phased: PhasedTrace) -> dict[str, pl.DataFrame]:
     gaps = explain_gaps(phased, segments)
     give_back_freed_memory()
     time = cycle_time(phased.cycles, segments, gaps, (len(phased.labels), len(CAUSES)))
-    summed_gaps = gaps_by_cause(gaps, len(phased.labels))
+    summed_gaps = gap_sums(gaps, len(phased.labels))
     del gaps
     graphs, totals = graphs_of(phased, segments), phase_totals(phased, segments)
     del segments

@@ -15,7 +15,6 @@ from traceanalyzer.assembly.timeline import whole_timeline
 from traceanalyzer.errors import InputError
 from traceanalyzer.phases.rules import Rules
 from traceanalyzer.renderers.charts.chart import (
-    NS_PER_MS,
     Chart,
     bars,
     drawing,
@@ -23,7 +22,7 @@ from traceanalyzer.renderers.charts.chart import (
     hover,
     named_axis,
 )
-from traceanalyzer.renderers.figures import duration, milliseconds
+from traceanalyzer.renderers.figures import NS_PER_MS, duration, milliseconds
 from traceanalyzer.renderers.palette import BLUE, OTHER_COLOUR, phase_colour
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from traceanalyzer.renderers.figures import decimals_for, milliseconds
+from traceanalyzer.renderers.figures import NS_PER_MS, decimals_for, milliseconds
 from traceanalyzer.renderers.html.escaping import plotly_text
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.report import Estimated
 
-NS_PER_MS: Final = 1e6
 FONT: Final = "system-ui, sans-serif"
 _LABEL_LENGTH: Final = 44
 _ROW_PX: Final = 30

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from traceanalyzer.renderers.charts.chart import (
-    NS_PER_MS,
     Chart,
     bars,
     error_bar,
@@ -17,6 +16,7 @@ from traceanalyzer.renderers.charts.chart import (
     written_ms,
 )
 from traceanalyzer.renderers.charts.cycle import CYCLE, OVERLAP
+from traceanalyzer.renderers.figures import NS_PER_MS
 from traceanalyzer.renderers.palette import BLUE
 from traceanalyzer.verdict.comparison_words import percent, phase_name
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from traceanalyzer.renderers.charts.chart import (
-    NS_PER_MS,
     Chart,
     error_bar,
     hover,
     in_ms,
     written_ms,
 )
+from traceanalyzer.renderers.figures import NS_PER_MS
 from traceanalyzer.renderers.palette import BLUE, phase_colour
 from traceanalyzer.renderers.sweep_text import remark
 from traceanalyzer.renderers.verdict_text import with_interval

@@ -6,8 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from traceanalyzer.renderers.charts.chart import NS_PER_MS, Chart, drawing
-from traceanalyzer.renderers.figures import milliseconds
+from traceanalyzer.renderers.charts.chart import Chart, drawing
+from traceanalyzer.renderers.figures import NS_PER_MS, milliseconds
 from traceanalyzer.renderers.html.escaping import Markup, element, joined
 from traceanalyzer.renderers.html.page import html_page, static_text
 from traceanalyzer.renderers.html.plotly_source import plotly_source

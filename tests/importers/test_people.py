@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.phases.test_rules import CASES
@@ -116,6 +116,7 @@ def test_long_texts_take_no_time(piece: str) -> None:
     assert time.process_time() - started < 1
 
 
+@example("~/users/gpu-node-17/users/~")
 @examples()
 @given(
     st.lists(

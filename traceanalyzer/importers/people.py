@@ -38,7 +38,10 @@ def impersonal(text: str) -> str:
 
     Secrets are replaced, and paths below somebody's home folder keep only their last part.
     """
-    text = without_secrets(text)
+    return _without_homes(without_secrets(text))
+
+
+def _without_homes(text: str) -> str:
     if "/" not in text and "\\" not in text:
         return text
     return _HOME_OF.sub(f"~{SOMEBODY}", _HOME_PATH.sub(_last_part, text))
@@ -68,13 +71,14 @@ class People:
 
     def left_out_of(self, text: str) -> str:
         """The impersonal text, without these persons in paths, these hosts and their domains."""
-        text = impersonal(text)
+        text = without_secrets(text)
+        if self.hosts:  # first: what stands behind a host's name may be a home folder
+            names = "|".join(map(re.escape, sorted(self.hosts, key=len, reverse=True)))
+            text = re.sub(rf"(?<![\w-])(?:{names})(?![\w-]){_DOMAIN}", SOMEWHERE, text)
+        text = _without_homes(text)
         if self.persons:
             names = "|".join(map(re.escape, sorted(self.persons, key=len, reverse=True)))
             text = re.sub(rf"(?<=[/\\~])(?:{names})(?=[/\\]|$)|\b(?:{names})(?=@)", SOMEBODY, text)
-        if self.hosts:
-            names = "|".join(map(re.escape, sorted(self.hosts, key=len, reverse=True)))
-            text = re.sub(rf"(?<![\w-])(?:{names})(?![\w-]){_DOMAIN}", SOMEWHERE, text)
         return text
 
 

@@ -340,6 +340,14 @@ def test_the_draft_at_tp1_saves_its_collectives_at_most() -> None:
     assert "S from" not in blind.evidence
 
 
+def test_the_draft_at_tp1_is_put_off_where_it_gains_little() -> None:
+    action = the(seed(**WINNING, draft_collective_ms=0.5), "Put off running the draft at TP1")
+    assert action.gain_share_at_most == pytest.approx(20 / 19.5 - 1)
+    assert "at most 0.50 ms of the cycle" in action.evidence
+    lost = the(seed(draft_collective_ms=0.5), TP1)
+    assert "cannot win" in lost.action
+
+
 @pytest.mark.parametrize("collective_ms", [None, 0.0])
 def test_no_collective_no_advice_on_it(collective_ms: float | None) -> None:
     assert found(seed(draft_collective_ms=collective_ms), TP1) is None

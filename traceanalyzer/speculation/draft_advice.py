@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 _DEAR_DRAFTING_SHARE: Final = 0.25
 _WORTH_A_RUN_SHARE: Final = 0.01
+_LITTLE_GAIN_SHARE: Final = 0.03
+"""Of another parallelism of the draft, which takes weeks: less is no reason to begin."""
 _LOW_FIRST_ACCEPTANCE: Final = 0.6
 _FLAT_WITHIN: Final = 0.15
 _EXTRAPOLATED_DRAFTS: Final = 2
@@ -101,6 +103,8 @@ def draft_without_collectives(situation: Situation) -> list[Action]:
     action = "Run the draft at TP1"
     if verify_alone_loses(situation):
         action += ", after verify: alone it cannot win"
+    elif gain < _LITTLE_GAIN_SHARE:
+        action = "Put off running the draft at TP1: little to gain"
     return [
         bounded(
             action,

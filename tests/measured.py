@@ -11,7 +11,7 @@ import numpy as np
 from tests.strategies import RULES
 from traceanalyzer.analyses.collective_wait import collective_waits, collectives_of
 from traceanalyzer.analyses.gaps import CAUSES, explain_gaps
-from traceanalyzer.analyses.phase_time import cycle_time, phase_segments
+from traceanalyzer.analyses.phase_time import active_time, cycle_time, phase_segments
 from traceanalyzer.phases.cycles import STATES
 from traceanalyzer.phases.phased import settle_phases
 from traceanalyzer.pipeline import AnalysisOptions
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from traceanalyzer.analyses.collective_wait import CollectiveWaits
-    from traceanalyzer.analyses.phase_time import CycleTime
+    from traceanalyzer.analyses.phase_time import ActiveTime, CycleTime
     from traceanalyzer.intervals import Segments
     from traceanalyzer.phases.parallel_groups import ParallelGroup
     from traceanalyzer.phases.phased import PhasedTrace
@@ -47,13 +47,17 @@ class Measured:
         )
 
     @cached_property
+    def active(self) -> ActiveTime:
+        return active_time(self.phased.cycles, self.segments)
+
+    @cached_property
     def gaps(self) -> pl.DataFrame:
         return explain_gaps(self.phased, self.segments)
 
     @cached_property
     def time(self) -> CycleTime:
         shape = len(self.phased.labels), len(CAUSES)
-        return cycle_time(self.phased.cycles, self.segments, self.gaps, shape)
+        return cycle_time(self.phased.cycles.spans.size, self.active, self.gaps, shape)
 
     def labels(self) -> list[str]:
         """Phase of each op."""

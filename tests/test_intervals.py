@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pytest
@@ -18,6 +18,8 @@ from traceanalyzer.intervals import (
     Packing,
     added_to_union,
     earliest_at,
+    overlapping,
+    places_in,
     sweep,
     total_by,
     union,
@@ -216,6 +218,33 @@ def test_sums_by_group_are_exact(pairs: list[tuple[int, int]]) -> None:
 
 
 @examples()
+@given(_lists, _lists, _origins)
+def test_stretches_that_share_time_with_others_are_told(
+    rows: list[Row], others: list[Row], origin: int
+) -> None:
+    stretches, known = union(intervals(rows, origin)), union(intervals(others, origin))
+    shared = covered(rows) & covered(others)
+    assert overlapping(stretches, known).tolist() == [
+        any(lane == of and start <= time < end for of, time in shared)
+        for lane, start, end in rows_of(stretches, origin)
+    ]
+
+
+@examples()
+@given(
+    st.lists(st.integers(-5, 5), max_size=6),
+    st.lists(st.integers(-7, 7), max_size=40),
+    st.booleans(),
+    st.sampled_from(("left", "right")),
+)
+def test_few_keys_are_found_as_searching_finds_them(
+    keys: list[int], wanted: list[int], in_order: bool, side: Literal["left", "right"]
+) -> None:
+    known, asked = ints(sorted(keys)), ints(sorted(wanted) if in_order else wanted)
+    assert places_in(known, asked, side).tolist() == np.searchsorted(known, asked, side).tolist()
+
+
+@examples()
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(-(2**58), 2**58)), min_size=1, max_size=6))
 def test_packed_keys_keep_the_order_and_come_apart_again(pairs: list[tuple[int, int]]) -> None:
     lane, time = ints([lane for lane, _ in pairs]), ints([time for _, time in pairs])
@@ -225,6 +254,17 @@ def test_packed_keys_keep_the_order_and_come_apart_again(pairs: list[tuple[int, 
     assert packing.time(keys).tolist() == time.tolist()
     order = sorted(range(len(pairs)), key=lambda row: pairs[row])
     assert np.argsort(keys, kind="stable").tolist() == order
+
+
+@examples()
+@given(st.lists(st.integers(-(2**60), 2**60), min_size=1, max_size=6))
+def test_keys_of_a_single_lane_come_apart_as_others_do(times: list[int]) -> None:
+    time = ints(times)
+    packing, lane = Packing.covering(1, (time,)), np.zeros(time.size, np.int64)
+    keys = packing.key(lane, time)
+    assert keys.tolist() == [each - min(times) for each in times]
+    assert packing.lane(keys).tolist() == lane.tolist()
+    assert packing.time(keys).tolist() == times
 
 
 def test_keys_that_would_not_fit_are_an_input_error() -> None:

@@ -129,7 +129,7 @@ def device_unions(measured: Measured) -> dict[int, int]:
 
 
 def _check_totals(measured: Measured, unions: Mapping[int, int]) -> None:
-    totals = measured.by_lane_and_phase(phase_totals(measured.phased, measured.segments))
+    totals = measured.by_lane_and_phase(phase_totals(measured.phased, measured.active))
     ops: dict[int, int] = defaultdict(int)
     exclusive: dict[int, int] = defaultdict(int)
     for (lane, _), row in totals.items():

@@ -10,7 +10,7 @@ import pytest
 from tests.harness import SAMPLE_TRACES
 from tests.simulation.conftest import FUSED, SERVERS
 from traceanalyzer.analyses.gaps import CAUSES, explain_gaps
-from traceanalyzer.analyses.phase_time import CycleTime, cycle_time, phase_segments
+from traceanalyzer.analyses.phase_time import CycleTime, active_time, cycle_time, phase_segments
 from traceanalyzer.importers import load
 from traceanalyzer.phases.cycles import STATES
 from traceanalyzer.phases.phased import PhasedTrace, settle_phases
@@ -87,7 +87,8 @@ def timed(trace: Trace) -> tuple[PhasedTrace, CycleTime]:
     phased = settle_phases(trace, Rules.shipped())
     segments = phase_segments(phased.ops, phased.label, phased.cycles)
     shape = (len(phased.labels), len(CAUSES))
-    return phased, cycle_time(phased.cycles, segments, explain_gaps(phased, segments), shape)
+    active, gaps = active_time(phased.cycles, segments), explain_gaps(phased, segments)
+    return phased, cycle_time(phased.cycles.spans.size, active, gaps, shape)
 
 
 def test_cycles_and_their_windows_are_the_truth(server: Server) -> None:

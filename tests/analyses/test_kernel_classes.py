@@ -122,7 +122,7 @@ def test_time_by_class_agrees_with_the_reference(trace: Trace) -> None:
 @given(gpu_traces())
 def test_classes_and_overlap_add_up_to_the_busy_time_of_each_phase(trace: Trace) -> None:
     measured = Measured(trace)
-    totals = measured.by_lane_and_phase(phase_totals(measured.phased, measured.segments))
+    totals = measured.by_lane_and_phase(phase_totals(measured.phased, measured.active))
     sums: Counter[tuple[int, str]] = Counter()
     counts: Counter[tuple[int, str]] = Counter()
     for (_, lane, phase, _), (ops, busy) in by_text(measured, found_classes(measured)).items():

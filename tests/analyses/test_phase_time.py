@@ -32,7 +32,7 @@ def test_time_in_every_cycle_agrees_with_the_reference(trace: Trace) -> None:
 @given(gpu_traces())
 def test_totals_of_every_phase_agree_with_the_reference(trace: Trace) -> None:
     measured, reference = Measured(trace), Reference(trace, MEANINGS)
-    totals = phase_totals(measured.phased, measured.segments)
+    totals = phase_totals(measured.phased, measured.active)
     assert measured.by_lane_and_phase(totals) == reference.totals()
 
 
@@ -119,7 +119,7 @@ def _check_phase(phase: PhaseReport, reference: Reference, lane: int) -> None:
 
 def _phases_of(trace: Trace) -> dict[str, dict[str, int]]:
     measured = Measured(trace)
-    totals = measured.by_lane_and_phase(phase_totals(measured.phased, measured.segments))
+    totals = measured.by_lane_and_phase(phase_totals(measured.phased, measured.active))
     return {phase: row for (_, phase), row in totals.items()}
 
 

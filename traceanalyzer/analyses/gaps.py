@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from traceanalyzer.intervals import Containers, Intervals, Packing, earliest_at, total_by
+from traceanalyzer.intervals import Containers, Intervals, Packing, earliest_at, places_in, total_by
 from traceanalyzer.phases.attribution import launch_intervals
 from traceanalyzer.phases.device_work import stream_lanes
 from traceanalyzer.phases.grouping import distinct, parted
@@ -134,8 +134,10 @@ class _Known:
     @classmethod
     def of(cls, phased: PhasedTrace) -> _Known:
         """Look it up."""
-        waits = _stream_waits(phased)
-        stream = stream_lanes(phased) if waits.size else None
+        told = phased.trace.syncs.filter(pl.col("kind") == "stream_wait_event")
+        stream = stream_lanes(phased) if told.height and phased.ops.size else None
+        waits = _stream_waits(phased, told, stream)
+        stream = stream if waits.size else None
         previous = None if stream is None else _previous_in_stream(phased, *stream)
         return cls(_blocking_calls(phased), waits, stream, previous, _Replays.of(phased))
 
@@ -183,7 +185,7 @@ def _told_to_wait(phased: PhasedTrace, known: _Known, ops: Int64s) -> NDArray[np
     since = np.where(before >= 0, launches[before], np.iinfo(np.int64).min)
     packing = Packing.covering(streams, (called, waits.start_ns))
     keys = packing.key(waits.lane, waits.start_ns)
-    place = np.searchsorted(keys, packing.key(lane, called), "right") - 1
+    place = places_in(keys, packing.key(lane, called), "right") - 1
     told = (place >= 0) & (waits.lane[place] == lane)
     return np.asarray(told & (waits.start_ns[place] > since))
 
@@ -202,25 +204,25 @@ def _previous_in_stream(phased: PhasedTrace, stream: Int64s, streams: int) -> In
     return previous
 
 
-def _stream_waits(phased: PhasedTrace) -> Intervals:
+def _stream_waits(
+    phased: PhasedTrace, waits: pl.DataFrame, stream: tuple[Int64s, int] | None
+) -> Intervals:
     """Stream-wait-event records, by the lane of the stream that was told to wait, then time."""
-    waits = phased.trace.syncs.filter(pl.col("kind") == "stream_wait_event")
-    if not waits.height or not phased.ops.size:
+    if stream is None:
         return Intervals(*(np.zeros(0, np.int64),) * 3)
     # A record may leave out its device; a stream id alone is then all there is to go by.
     here = pl.col("device_id").is_null() | (pl.col("device_id") == pl.col("device_id_right"))
     rows = (
         waits.select("process", "device_id", "stream_id", "start_ns", "end_ns")
-        .join(_streams(phased), on=["process", "stream_id"], how="inner")
+        .join(_streams(phased, *stream), on=["process", "stream_id"], how="inner")
         .filter(here)
         .sort("lane", "start_ns")
     )
     return Intervals(*(rows[column].to_numpy() for column in ("lane", "start_ns", "end_ns")))
 
 
-def _streams(phased: PhasedTrace) -> pl.DataFrame:
+def _streams(phased: PhasedTrace, lane: Int64s, lanes: int) -> pl.DataFrame:
     """The lane of each stream that has ops, with its process, device and id."""
-    lane, lanes = stream_lanes(phased)
     one_op = np.full(lanes, -1, np.int64)
     one_op[lane] = np.arange(lane.size)
     rows = one_op[one_op >= 0]
@@ -268,14 +270,17 @@ class _Replays:
         """
         # One lane a replay: its ops that end at an instant lie side by side, by stream. Only
         # replays get a lane, so that long captures of many launches still fit a key.
-        place = np.minimum(np.searchsorted(self.launch, launch), self.launch.size - 1)
+        place = np.minimum(places_in(self.launch, launch, "left"), self.launch.size - 1)
+        own = np.flatnonzero(self.launch[place] == launch)
         packing = Packing.covering(self.launch.size, (self.end_ns, idle_ns))
-        key, wanted = packing.key(self.lane, self.end_ns), packing.key(place, idle_ns)
-        first, after = np.searchsorted(key, wanted, "left"), np.searchsorted(key, wanted, "right")
-        lowest = self.stream[np.minimum(first, key.size - 1)]
-        highest = self.stream[np.maximum(after - 1, 0)]
-        own = self.launch[place] == launch
-        return np.asarray(own & (after > first) & ((lowest != stream) | (highest != stream)))
+        key, wanted = packing.key(self.lane, self.end_ns), packing.key(place[own], idle_ns[own])
+        first = np.searchsorted(key, wanted, "left")
+        ended = np.flatnonzero(np.append(key, -1)[first] == wanted)
+        own, first = own[ended], first[ended]
+        last = np.searchsorted(key, wanted[ended], "right") - 1
+        after = np.zeros(idle_ns.size, bool)
+        after[own] = (self.stream[first] != stream[own]) | (self.stream[last] != stream[own])
+        return after
 
 
 def _on_several_streams(phased: PhasedTrace, launch: Int64s, stream: Int64s) -> NDArray[np.bool_]:

@@ -15,7 +15,8 @@ import polars as pl
 
 from traceanalyzer.intervals import Intervals, Segments, joined_segments, sweep, total_by
 from traceanalyzer.phases.attribution import launched_by_graph_call
-from traceanalyzer.phases.grouping import parted
+from traceanalyzer.phases.grouping import distinct, parted
+from traceanalyzer.schema import OP_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,27 +99,60 @@ def _of_lane(work: Intervals, label: NDArray[np.int64], cuts: Intervals) -> list
     return parts
 
 
+@dataclass(frozen=True, slots=True)
+class ActiveTime:
+    """How long each set of phases ran, by lane and cycle; a row may come more than once.
+
+    Attributes:
+        lane: Of each row.
+        cycle: Of each row, -1 outside.
+        active: The set of each row, as in `Segments`.
+        ns: Its time.
+    """
+
+    lane: NDArray[np.int64]
+    cycle: NDArray[np.int64]
+    active: NDArray[np.int64]
+    ns: NDArray[np.int64]
+
+
+def active_time(cycles: Cycles, segments: Segments) -> ActiveTime:
+    """Sum a timeline, see `phase_segments`, by its cycles."""
+    lanes = 1 + int(segments.spans.lane.max(initial=0))
+    parts = []
+    for some in _some_at_once(segments):
+        sets, (place,) = distinct(some.active)
+        cycle = cycles.at(some.spans)
+        group = np.where(cycle >= 0, lanes + cycle, some.spans.lane)
+        groups = lanes + cycles.spans.size
+        ns = total_by(group * sets.size + place, groups * sets.size, some.spans.duration_ns)
+        group, place = parted(np.flatnonzero(ns), max(sets.size, 1))
+        cycle = np.maximum(group - lanes, -1)
+        lane = np.where(cycle >= 0, np.append(cycles.spans.lane, 0)[cycle], group)
+        parts.append((lane, cycle, sets[place], ns[ns != 0]))
+    if not parts:
+        return ActiveTime(*(np.zeros(0, np.int64),) * 4)
+    return ActiveTime(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
 def cycle_time(
-    cycles_found: Cycles, segments: Segments, gaps: pl.DataFrame, shape: tuple[int, int]
+    cycles: int, active: ActiveTime, gaps: pl.DataFrame, shape: tuple[int, int]
 ) -> CycleTime:
     """Windows, overlap and gaps of every cycle.
 
     Args:
-        cycles_found: The cycles.
-        segments: Their timeline, see `phase_segments`.
-        gaps: Its gaps: cycle, label, cause, ns.
+        cycles: How many there are.
+        active: The time of their phases.
+        gaps: Gaps: cycle, label, cause, ns.
         shape: How many labels and how many causes there are.
     """
-    cycles, (labels, causes) = cycles_found.spans.size, shape
-    exclusive, overlap = np.zeros(cycles * labels, np.int64), np.zeros(cycles, np.int64)
-    for some in _some_at_once(segments):
-        cycle, duration = cycles_found.at(some.spans), some.spans.duration_ns
-        one = _single_label(some.active)
-        alone = (one >= 0) & (cycle >= 0)
-        slot = cycle[alone] * labels + one[alone]
-        exclusive += total_by(slot, cycles * labels, duration[alone])
-        several = (one < 0) & (some.active != 0) & (cycle >= 0)
-        overlap += total_by(cycle[several], cycles, duration[several])
+    labels, causes = shape
+    one = _single_label(active.active)
+    alone = np.flatnonzero((one >= 0) & (active.cycle >= 0))
+    slot = active.cycle[alone] * labels + one[alone]
+    exclusive = total_by(slot, cycles * labels, active.ns[alone])
+    several = np.flatnonzero((one < 0) & (active.active != 0) & (active.cycle >= 0))
+    overlap = total_by(active.cycle[several], cycles, active.ns[several])
     inside = gaps.filter(pl.col("cycle") >= 0)
     place = inside.select(
         (pl.col("cycle") * labels + pl.col("label")) * causes + pl.col("cause")
@@ -141,8 +175,12 @@ def _single_label(active: NDArray[np.int64]) -> NDArray[np.int64]:
     return found
 
 
-def phase_totals(phased: PhasedTrace, segments: Segments) -> pl.DataFrame:
+def phase_totals(phased: PhasedTrace, active: ActiveTime) -> pl.DataFrame:
     """Totals over the whole trace, edge cycles included.
+
+    Args:
+        phased: A trace with settled phases.
+        active: The time of its phases.
 
     Returns:
         One row a rank and phase that has ops: lane, label, ops, kernels, kernel_ns, graph_rows,
@@ -151,21 +189,21 @@ def phase_totals(phased: PhasedTrace, segments: Segments) -> pl.DataFrame:
     lanes, labels = phased.ranks.size, len(phased.labels)
     groups = lanes * labels
     group = phased.ops.lane * labels + phased.label
-    kinds = phased.trace.ops["kind"]
-    duration = phased.ops.duration_ns
+    kinds = len(OP_KINDS)
+    place = group * kinds + phased.trace.ops["kind"].to_physical().to_numpy()
+    count = np.bincount(place, minlength=groups * kinds).reshape(groups, kinds)
+    ns = total_by(place, groups * kinds, phased.ops.duration_ns).reshape(groups, kinds)
+    kernel, graph = OP_KINDS.index("kernel"), OP_KINDS.index("graph")
     columns: dict[str, NDArray[np.int64]] = {
-        "ops": np.bincount(group, minlength=groups),
-        "summed_ns": total_by(group, groups, duration),
+        "ops": count.sum(axis=1),
+        "summed_ns": ns.sum(axis=1),
+        "kernels": count[:, kernel],
+        "kernel_ns": ns[:, kernel],
+        "graph_rows": count[:, graph],
+        "graph_row_ns": ns[:, graph],
     }
-    for kind, count, total in (
-        ("kernel", "kernels", "kernel_ns"),
-        ("graph", "graph_rows", "graph_row_ns"),
-    ):
-        rows = (kinds == kind).to_numpy()
-        columns[count] = np.bincount(group[rows], minlength=groups)
-        columns[total] = total_by(group[rows], groups, duration[rows])
     columns |= _launch_counts(phased, group, groups)
-    columns |= _segment_totals(segments, lanes, labels)
+    columns |= _active_totals(active, lanes, labels)
     lane, label = np.divmod(np.arange(groups), labels)
     return pl.DataFrame({"lane": lane, "label": label, **columns}).filter(pl.col("ops") > 0)
 
@@ -174,10 +212,9 @@ def _launch_counts(
     phased: PhasedTrace, group: NDArray[np.int64], groups: int
 ) -> dict[str, NDArray[np.int64]]:
     """Distinct launches, and graph launches among them, by group."""
-    launch = phased.attribution.launch
-    held = launch >= 0
-    pairs = np.sort(launch[held] * groups + group[held], kind="stable")
-    pairs = pairs[np.append(True, pairs[1:] != pairs[:-1])[: pairs.size]]
+    pairs = phased.attribution.launch * groups + group
+    pairs = np.sort(_without_repeats(pairs[pairs >= 0]), kind="stable")  # few of a replay are left
+    pairs = _without_repeats(pairs)
     launched, of_group = parted(pairs, groups)
     by_graph = launched_by_graph_call(phased.trace, launched)
     return {
@@ -186,20 +223,22 @@ def _launch_counts(
     }
 
 
-def _segment_totals(segments: Segments, lanes: int, labels: int) -> dict[str, NDArray[np.int64]]:
+def _without_repeats(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Of equal neighbours the first."""
+    return values[np.append(True, values[1:] != values[:-1])[: values.size]]
+
+
+def _active_totals(active: ActiveTime, lanes: int, labels: int) -> dict[str, NDArray[np.int64]]:
     """Busy, exclusive and shared time by lane and label, flattened."""
-    exclusive = np.zeros(lanes * labels, np.int64)
+    one = _single_label(active.active)
+    alone = np.flatnonzero(one >= 0)
+    place = active.lane[alone] * labels + one[alone]
+    exclusive = total_by(place, lanes * labels, active.ns[alone])
+    several = np.flatnonzero((one < 0) & (active.active != 0))
     shared = np.zeros((lanes, labels), np.int64)
-    for some in _some_at_once(segments):
-        lane, active, duration = some.spans.lane, some.active, some.spans.duration_ns
-        one = _single_label(active)
-        alone = np.flatnonzero(one >= 0)
-        place = lane[alone] * labels + one[alone]
-        exclusive += total_by(place, lanes * labels, duration[alone])
-        several = np.flatnonzero((one < 0) & (active != 0))
-        for label in range(labels):
-            on = several[active[several] >> label & 1 == 1]
-            shared[:, label] += total_by(lane[on], lanes, duration[on])
+    for label in range(labels):
+        on = several[active.active[several] >> label & 1 == 1]
+        shared[:, label] = total_by(active.lane[on], lanes, active.ns[on])
     overlap = shared.ravel()
     return {"busy_ns": exclusive + overlap, "exclusive_ns": exclusive, "overlap_ns": overlap}
 

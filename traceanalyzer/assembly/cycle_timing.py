@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from traceanalyzer.analyses.buckets import buckets_of, cycle_buckets, host_shapes
 from traceanalyzer.analyses.gaps import CAUSES
 from traceanalyzer.analyses.host_time import BETWEEN_RANGES, time_between
-from traceanalyzer.analyses.phase_time import cycle_time, phase_segments
+from traceanalyzer.analyses.phase_time import active_time, cycle_time, phase_segments
 from traceanalyzer.assembly.timing import Timing
 from traceanalyzer.phases.phased import OTHER
 
@@ -30,7 +30,8 @@ def gpu_timing(phased: PhasedTrace, segments: Segments, gaps: pl.DataFrame) -> T
         gaps: Its idle time by cause.
     """
     shape = (len(phased.labels), len(CAUSES))
-    time = cycle_time(phased.cycles, segments, gaps, shape)
+    active = active_time(phased.cycles, segments)
+    time = cycle_time(phased.cycles.spans.size, active, gaps, shape)
     return Timing(phased.labels, CAUSES, phased.cycles, time, cycle_buckets(phased))
 
 
@@ -45,7 +46,9 @@ def host_timing(trace: Trace, spans: Spans, work: HostWork) -> Timing:
     labels = (*spans.phases, OTHER)
     segments = phase_segments(work.pieces, work.label, work.cycles)
     between = time_between(segments, work.cycles, len(labels) - 1)
-    time = cycle_time(work.cycles, segments, between, (len(labels), len(BETWEEN_RANGES)))
+    active = active_time(work.cycles, segments)
+    shape = (len(labels), len(BETWEEN_RANGES))
+    time = cycle_time(work.cycles.spans.size, active, between, shape)
     process = trace.threads["process"].to_numpy()[work.threads][work.cycles.spans.lane]
     buckets = buckets_of(trace, host_shapes(spans, work.cycles, process))
     return Timing(labels, BETWEEN_RANGES, work.cycles, time, buckets)

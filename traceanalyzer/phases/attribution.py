@@ -99,6 +99,8 @@ def launches_of_ops(trace: Trace) -> NDArray[np.int64]:
 
 def has_ops(trace: Trace, launches: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Whether any op carries the id of each launch, be it the first row of that id or another."""
+    if not launches.size:
+        return np.zeros(0, bool)
     calls, ops = trace.launches.select("process", "correlation_id")[launches], trace.ops
     bits = _id_bits(calls["correlation_id"], ops["correlation_id"])
     _check_width(bits, trace.processes.height)

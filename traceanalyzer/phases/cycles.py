@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from traceanalyzer.intervals import Containers, Intervals, Packing
+from traceanalyzer.intervals import Containers, Intervals, Packing, places_in
 from traceanalyzer.phases.attribution import has_ops, ranges_of_launches
 from traceanalyzer.phases.grouping import distinct, least_of, parted
 from traceanalyzer.phases.lost_events import in_short_replays
@@ -75,7 +75,7 @@ class Cycles:
         packing = Packing.covering(lanes, times)
         starts = packing.key(self.spans.lane, self.spans.start_ns)
         at = packing.key(points.lane, points.start_ns)
-        place = np.searchsorted(starts, at, "right") - 1
+        place = places_in(starts, at, "right") - 1
         ends = np.append(packing.key(self.spans.lane, self.spans.end_ns), -1)
         place[at >= ends[place]] = -1  # as on a later lane
         return place

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from traceanalyzer.intervals import Intervals, Packing, sweep, union
+from traceanalyzer.intervals import Intervals, Packing, overlapping, places_in, sweep, union
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,11 +52,13 @@ class CoveredTime:
         lanes = 1 + int(max(covered.lane.max(), instants.lane.max()))
         packing = Packing.covering(lanes, (covered.start_ns, covered.end_ns, instants.start_ns))
         starts = packing.key(covered.lane, covered.start_ns)
-        count = np.searchsorted(starts, packing.key(instants.lane, instants.start_ns), "right")
+        count = places_in(starts, packing.key(instants.lane, instants.start_ns), "right")
         last = np.maximum(count - 1, 0)
-        runs = (count > 0) & (covered.lane[last] == instants.lane)
-        beyond = np.where(runs, np.maximum(covered.end_ns[last] - instants.start_ns, 0), 0)
-        return self._total[count] - beyond
+        runs = count > 0
+        if lanes > 1:
+            runs &= covered.lane[last] == instants.lane
+        beyond = np.maximum(covered.end_ns[last] - instants.start_ns, 0)
+        return self._total[count] - beyond * runs
 
 
 def starts_early(phased: PhasedTrace, op: Int64s) -> Bools:
@@ -131,7 +133,7 @@ def work_beside(phased: PhasedTrace, waiters: Int64s) -> Intervals:
         nothing = np.zeros(0, np.int64)
         return Intervals(nothing, nothing, nothing)
     work, waits = union(phased.ops.take(others)), union(phased.ops.take(waiters))
-    return _common(work.take(CoveredTime(waits).within(work) > 0), waits)
+    return _common(work.take(overlapping(work, waits)), waits)
 
 
 def _common(first: Intervals, second: Intervals) -> Intervals:

@@ -66,6 +66,8 @@ def places_of_ops(trace: Trace, spans: Spans, launch: Int64s) -> OpPlaces:
     if names.any:
         around = _by_launch(trace, spans, names)
         for column, told in zip((step, layer, module), around, strict=True):
+            if not (told >= 0).any():
+                continue
             of_op = np.append(told, -1).astype(np.int32)[launch]
             np.copyto(column, of_op, where=of_op >= 0)
     return OpPlaces(step, layer, module, names.modules, phase, origin >= 0)

@@ -20,7 +20,12 @@ from traceanalyzer.analyses.kernel_classes import busy_pieces, class_time, kerne
 from traceanalyzer.analyses.kernel_slots import kernel_runs
 from traceanalyzer.analyses.launch_lead import host_lead
 from traceanalyzer.analyses.longest_kernels import kernels_by_cycle
-from traceanalyzer.analyses.phase_time import cycle_time, phase_segments, phase_totals
+from traceanalyzer.analyses.phase_time import (
+    active_time,
+    cycle_time,
+    phase_segments,
+    phase_totals,
+)
 from traceanalyzer.analyses.replayed_ops import replayed_ops
 from traceanalyzer.analyses.sub_phases import sub_phase_time
 from traceanalyzer.analyses.synchronisations import synchronisations
@@ -51,10 +56,12 @@ def _timing(phased: PhasedTrace) -> dict[str, pl.DataFrame]:
     give_back_freed_memory()
     gaps = explain_gaps(phased, segments)
     give_back_freed_memory()
-    time = cycle_time(phased.cycles, segments, gaps, (len(phased.labels), len(CAUSES)))
+    active = active_time(phased.cycles, segments)
+    shape = (len(phased.labels), len(CAUSES))
+    time = cycle_time(phased.cycles.spans.size, active, gaps, shape)
     summed_gaps = gap_sums(gaps, len(phased.labels))
     del gaps
-    graphs, totals = graphs_of(phased, segments), phase_totals(phased, segments)
+    graphs, totals = graphs_of(phased, segments), phase_totals(phased, active)
     del segments
     give_back_freed_memory()
     lost = np.bincount(phased.ops.lane[~timed], minlength=phased.ranks.size)

@@ -9,7 +9,7 @@ import polars as pl
 
 from traceanalyzer.analyses.buckets import host_shapes
 from traceanalyzer.analyses.host_time import BETWEEN_RANGES, host_work, time_between
-from traceanalyzer.analyses.phase_time import cycle_time, phase_segments
+from traceanalyzer.analyses.phase_time import active_time, cycle_time, phase_segments
 from traceanalyzer.intervals import total_by
 from traceanalyzer.pipeline.figures import cycle_tables
 
@@ -25,7 +25,8 @@ def measured_on_host(trace: Trace, spans: Spans) -> dict[str, pl.DataFrame]:
     labels, cycles = len(spans.phases) + 1, work.cycles
     segments = phase_segments(work.pieces, work.label, cycles)
     between = time_between(segments, cycles, labels - 1)
-    time = cycle_time(cycles, segments, between, (labels, len(BETWEEN_RANGES)))
+    active = active_time(cycles, segments)
+    time = cycle_time(cycles.spans.size, active, between, (labels, len(BETWEEN_RANGES)))
     place = work.pieces.lane * labels + work.label
     busy_ns = total_by(place, processes.size * labels, work.pieces.duration_ns)
     lane, label = np.divmod(np.arange(busy_ns.size), labels)

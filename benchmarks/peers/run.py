@@ -64,7 +64,9 @@ def _parser() -> argparse.ArgumentParser:
         "--sizes", type=_sizes, default="100k,1M,2M,10M", help="kernels of the exports"
     )
     parser.add_argument("--kineto-mb", type=_sizes, default="500,2000", help="sizes of JSON traces")
-    parser.add_argument("--layout-mb", type=float, default=100, help="size in each other layout")
+    parser.add_argument(
+        "--layout-mb", type=_sizes, default="100,500", help="sizes in each other layout"
+    )
     parser.add_argument("--forms", type=_list(FORMS), default=",".join(FORMS))
     parser.add_argument("--peers", type=_list(PEERS), default=",".join(PEERS), help="or 'none'")
     parser.add_argument("--peers-up-to", type=_size, default="2M", help="kernels, and 500 MB JSON")
@@ -145,9 +147,10 @@ def _wanted_json(options: argparse.Namespace) -> list[Wanted]:
     found = [Wanted(KINETO, targets.SMALLEST_MB, peers=False)]
     found += [Wanted(KINETO, size, peers=size <= most) for size in sizes]
     found += [
-        Wanted(KINETO, options.layout_mb, layout=layout, peers=False)
+        Wanted(KINETO, size, layout=layout, peers=False)
+        for size in options.layout_mb
         for layout in (NATIVE, *kineto_growth.LAYOUTS)
-        if options.layout_mb
+        if layout != NATIVE or size not in sizes
     ]
     found += [
         Wanted(KINETO, size, grown_from=file, peers=size <= most)
@@ -157,9 +160,9 @@ def _wanted_json(options: argparse.Namespace) -> list[Wanted]:
     ]
     recorded = sorted(options.layouts.glob("*.json*")) if options.layouts else []
     found += [
-        Wanted(KINETO, options.layout_mb, grown_from=file, peers=False)
+        Wanted(KINETO, size, grown_from=file, peers=False)
+        for size in options.layout_mb
         for file in recorded
-        if options.layout_mb
     ]
     return found
 

@@ -20,7 +20,8 @@ SMALLEST_MB: Final = 1
 GRAPH_KERNELS: Final = 100_000
 """Up to so many kernels the smallest export is also made in graph mode."""
 LARGE_MB: Final = 500
-_LAYOUT_MB: Final = 90
+LAYOUT_MB: Final = 100
+_ABOUT: Final = 0.9
 One = TypeVar("One")
 Other = TypeVar("Other")
 
@@ -59,12 +60,14 @@ class Rows:
         rows = [row for row in rows if row.tool == tool or not row.is_own]
         return max(rows, key=lambda row: _version(row.version), default=None)
 
-    def large_json(self) -> list[Row]:
-        """Our report's rows on JSON large enough to say something of a layout."""
+    def json_from(self, megabytes: float) -> list[Row]:
+        """Our report's rows on JSON of about so many megabytes or more."""
         return [
             row
             for row in self._rows
-            if row.form == KINETO and row.tool == ours.REPORT and row.megabytes >= _LAYOUT_MB
+            if row.form == KINETO
+            and row.tool == ours.REPORT
+            and row.megabytes >= _ABOUT * megabytes
         ]
 
     def recorded(self, tool: str) -> list[Row]:
@@ -118,7 +121,6 @@ def _exports(table: Rows) -> list[Target]:
 def _json(table: Rows) -> list[Target]:
     wanted, huge = Wanted(KINETO, LARGE_MB), Wanted(KINETO, 2000)
     largest = table.one(huge, ours.REPORT)
-    slowest = min(table.large_json(), key=_speed, default=None)
     own = [row for row in (table.one(wanted, ours.REPORT),) if row]
     return [
         *(
@@ -126,13 +128,7 @@ def _json(table: Rows) -> list[Target]:
             for row in (*own, *table.recorded(ours.REPORT))
             for target in _of_json(table, row)
         ),
-        Target(
-            f"slowest layout ({slowest.trace if slowest else 'none'}), a second of CPU",
-            80,
-            _speed(slowest) if slowest else None,
-            True,
-            "MB",
-        ),
+        *(_slowest(table, megabytes) for megabytes in (LARGE_MB, LAYOUT_MB)),
         Target(
             f"{huge.name}: peak memory / size",
             0.4,
@@ -141,6 +137,13 @@ def _json(table: Rows) -> list[Target]:
             "x",
         ),
     ]
+
+
+def _slowest(table: Rows, megabytes: float) -> Target:
+    """The layout that takes longest, start-up included."""
+    row = min(table.json_from(megabytes), key=_speed, default=None)
+    text = f"slowest layout from {megabytes} MB ({row.trace if row else 'none'}), a second of CPU"
+    return Target(text, 80, _speed(row) if row else None, True, "MB")
 
 
 def _of_json(table: Rows, own: Row) -> list[Target]:

@@ -24,6 +24,8 @@ READ: Final = "traceanalyzer, read step"
 _FORMS: Final = (SQLITE, PARQUETDIR, KINETO)
 _READ: Final = "import sys, traceanalyzer; traceanalyzer.load(sys.argv[1])"
 _NO_CACHE: Final = "--no-cache"
+_AS_INSTALLED: Final = {"PYTHONDONTWRITEBYTECODE": ""}
+"""The run that warms up leaves bytecode, as an installation does: the peers have theirs."""
 
 
 def tools() -> list[Tool]:
@@ -32,12 +34,12 @@ def tools() -> list[Tool]:
     own = version("traceanalyzer")
     plain = (_NO_CACHE,) if has_cache else ()
     found = [
-        Tool(REPORT, own, _FORMS, _report(plain), PHASES, _phases, cheap=True),
-        Tool(READ, own, _FORMS, _read, cheap=True, note="start-up included"),
+        Tool(REPORT, own, _FORMS, _report(plain), PHASES, _phases, cheap=True, env=_AS_INSTALLED),
+        Tool(READ, own, _FORMS, _read, cheap=True, env=_AS_INSTALLED, note="start-up included"),
     ]
     if has_cache:
         # The run that warms up fills the cache, which is kept between the runs of a trace.
-        env = {"XDG_CACHE_HOME": "{folder}/../cache"}
+        env = {**_AS_INSTALLED, "XDG_CACHE_HOME": "{folder}/../cache"}
         found.append(Tool(CACHED, own, _FORMS, _report(()), PHASES, _phases, cheap=True, env=env))
     return found
 

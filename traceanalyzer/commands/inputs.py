@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from functools import wraps
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
+from traceanalyzer.commands.arrays import load_numpy
 from traceanalyzer.commands.kept import cache_choice
 
 if TYPE_CHECKING:
@@ -94,7 +96,18 @@ def _trace_inputs(command: _Command, *, required: bool) -> _Command:
     traces = click.argument(
         "traces", metavar="TRACE...", nargs=-1, required=required, type=_TracePath()
     )
-    return traces(phases(nsys(cache_choice(command))))
+    return traces(phases(nsys(cache_choice(_with_numpy(command)))))
+
+
+def _with_numpy(command: _Command) -> _Command:
+    """The command, which loads numpy as commands need it before it reads."""
+
+    @wraps(command)
+    def run(*given: Any, **options: Any) -> Any:
+        load_numpy()
+        return command(*given, **options)
+
+    return cast("_Command", run)
 
 
 def inference_choice(command: _Command) -> _Command:

@@ -124,7 +124,6 @@ def _anew(
     """
     from traceanalyzer.commands.progress_bar import progress_bar
     from traceanalyzer.pipeline import analyze
-    from traceanalyzer.pipeline.files import Run, analyze_files
     from traceanalyzer.pipeline.planning import plan
 
     with progress_bar() as progress:
@@ -135,6 +134,8 @@ def _anew(
         traces = [_read(files, nsys)]
         with progress_bar() as progress:
             return analyze(traces.pop(), options, progress=progress)  # which then lets go of it
+    from traceanalyzer.pipeline.files import Run, analyze_files
+
     run = Run(options.phases_file, options.infer, nsys, planned.notes)
     with progress_bar() as progress, _workers(resources, planned.jobs) as workers:
         return analyze_files(planned.parts, run, options.known, workers, progress)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from functools import wraps
 from math import isfinite
 from pathlib import Path
@@ -200,6 +199,8 @@ def _write_out(data: bytes) -> None:
 
 def _replace(target: Path, data: bytes) -> None:
     """Write beside the target and rename, so that a reader never sees a part."""
+    import tempfile
+
     number, name = tempfile.mkstemp(prefix=".traceanalyzer-", dir=target.parent)
     part = Path(name)
     try:

@@ -65,6 +65,8 @@ class KnownOptions:
         return baseline
 
     def _readings(self) -> tuple[AcceptanceReading, ...]:
+        if self.acceptance is None and self.accept_len is None:
+            return ()
         from traceanalyzer.importers.acceptance.log import read_acceptance, reading_of_number
 
         readings = []

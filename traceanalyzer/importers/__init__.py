@@ -1,7 +1,7 @@
 """From files to one Trace: each format is recognised by its content, never by its name.
 
 A format is a module with `recognises(path, head)` and `read(path, progress)`, and one line in
-`_FORMATS`; `nsys_report` is the exception, which turns a report into an export that another
+`_formats`; `nsys_report` is the exception, which turns a report into an export that another
 format reads.
 """
 
@@ -21,7 +21,6 @@ from traceanalyzer.importers import (
     nsys_report,
     nsys_sqlite,
     saved_trace,
-    torch_profiler,
 )
 from traceanalyzer.importers.nsys_processes import ALL, Processes, census
 from traceanalyzer.importers.ranks import rank_in
@@ -29,7 +28,7 @@ from traceanalyzer.progress import Progress, silent
 from traceanalyzer.trace import Trace, concatenate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 __all__ = ["FilePart", "divided_file", "files_of", "load", "ranked_by_file_name", "read_part"]
 
@@ -43,7 +42,12 @@ class _Format(Protocol):
     def read(self, path: Path, progress: Progress) -> Trace: ...
 
 
-_FORMATS: tuple[_Format, ...] = (nsys_sqlite, nsys_parquet, torch_profiler, saved_trace)
+def _formats() -> Iterator[_Format]:
+    """The formats in the order in which they are tried."""
+    yield from (nsys_sqlite, nsys_parquet)
+    from traceanalyzer.importers import torch_profiler  # 10 ms that exports of nsys do not need
+
+    yield from (torch_profiler, saved_trace)
 
 
 def load(
@@ -189,7 +193,7 @@ def _is_trace(path: Path) -> bool:
 
 def _format_of(path: Path) -> _Format | None:
     head = _head(path)
-    return next((format_ for format_ in _FORMATS if format_.recognises(path, head)), None)
+    return next((format_ for format_ in _formats() if format_.recognises(path, head)), None)
 
 
 def _head(path: Path) -> bytes:

@@ -6,21 +6,17 @@ carries the number; one process of a tensor-parallel group speaks for all of it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 
 from nvtx_hooks import vocabulary
-from traceanalyzer.schema import MARKS
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from traceanalyzer.trace import Trace
-
-
-_MARK: Final = {
-    **{name: MARKS.polars_schema[name] for name in ("time_ns", "thread")},
-    "payload": pl.Int64(),
-}
 
 
 def read_marks(trace: Trace, mark: str) -> pl.DataFrame:
@@ -47,16 +43,15 @@ def only_marks(trace: Trace) -> pl.DataFrame:
     Returns:
         time_ns, thread, domain (text), name (text), payload.
     """
-    texts = trace.names["text"]
-    ours = _named(trace, pl.col("text") == vocabulary.DOMAIN)["name"]
-    nvtx = trace.marks.filter(pl.col("domain").is_in(ours.implode()).fill_null(False))
-    nvtx = nvtx.with_columns(name=texts.gather(nvtx["name"]))
-    told = [
-        _annotations(trace, mark).with_columns(name=pl.lit(mark)) for mark in vocabulary.LAYOUTS
-    ]
+    ours = np.isin(trace.marks["domain"].to_numpy(), _named(trace, vocabulary.DOMAIN))
+    nvtx = trace.marks[np.flatnonzero(ours)]
     columns = ("time_ns", "thread", "name", "payload")
-    marks = pl.concat([part.select(columns) for part in (nvtx, *told)])
-    return marks.with_columns(domain=pl.lit(vocabulary.DOMAIN))
+    parts = [nvtx.with_columns(name=trace.names["text"].gather(nvtx["name"])).select(columns)]
+    for mark in vocabulary.LAYOUTS if _any_annotated(trace) else ():
+        told = _annotations(trace, mark)
+        if told is not None:
+            parts.append(told.with_columns(name=pl.lit(mark)).select(columns))
+    return pl.concat(parts).with_columns(domain=pl.lit(vocabulary.DOMAIN))
 
 
 def marks_by_thread(trace: Trace, mark: str) -> pl.DataFrame:
@@ -67,42 +62,50 @@ def marks_by_thread(trace: Trace, mark: str) -> pl.DataFrame:
     """
     highest = vocabulary.LAYOUTS[mark][0]
     limit = 1 << (highest.shift + highest.bits)
-    told = pl.concat([_nvtx_marks(trace, mark), _annotations(trace, mark)]).filter(
-        pl.col("payload").is_between(0, limit - 1)
-    )
-    return (
-        told.with_columns(process=trace.threads["process"].gather(told["thread"]))
-        .sort("process", "time_ns", maintain_order=True)
-        .select("process", "thread", "time_ns", "payload")
+    told, annotations = _nvtx_marks(trace, mark), _annotations(trace, mark)
+    if annotations is not None:
+        told = pl.concat([told, annotations])
+    told = told.filter(pl.col("payload").is_between(0, limit - 1))
+    process = pl.lit(trace.threads["process"]).gather(pl.col("thread")).alias("process")
+    return told.select(process, "thread", "time_ns", "payload").sort(
+        "process", "time_ns", maintain_order=True
     )
 
 
 def _nvtx_marks(trace: Trace, mark: str) -> pl.DataFrame:
-    domain, name = (_named(trace, pl.col("text") == text) for text in (vocabulary.DOMAIN, mark))
-    ours = pl.col("domain").is_in(domain["name"].implode()) & pl.col("name").is_in(
-        name["name"].implode()
-    )
-    return trace.marks.filter(ours.fill_null(False)).select("time_ns", "thread", "payload")
+    """Few of many names are ours, so texts are compared once, not once a mark."""
+    columns = ("time_ns", "thread", "payload")
+    domain, name = trace.marks["domain"].to_numpy(), trace.marks["name"].to_numpy()
+    ours = np.isin(domain, _named(trace, vocabulary.DOMAIN)) & np.isin(name, _named(trace, mark))
+    return trace.marks.select(columns)[np.flatnonzero(ours)]
 
 
-def _annotations(trace: Trace, mark: str) -> pl.DataFrame:
-    """Marks that travel as text, `eagle:accept:17`: torch.profiler's annotations."""
+def _named(trace: Trace, text: str) -> NDArray[np.int64]:
+    """Rows of `names` that hold a text; what is null is in none of them."""
+    return np.flatnonzero((trace.names["text"] == text).to_numpy())
+
+
+def _any_annotated(trace: Trace) -> bool:
+    """Whether any text of a range is one of a mark."""
+    begins = pl.col("text").str.starts_with(f"{vocabulary.DOMAIN}:")
+    return bool(trace.ranges.height and trace.names.select(begins.any()).item())
+
+
+def _annotations(trace: Trace, mark: str) -> pl.DataFrame | None:
+    """Marks that travel as text, `eagle:accept:17`: torch.profiler's annotations; None without."""
+    if not trace.ranges.height:
+        return None
     begin = f"{vocabulary.DOMAIN}:{mark}:"
-    number = pl.col("text").str.extract(rf"^{begin}(\d+)$").cast(pl.Int64, strict=False)
-    told = _named(trace, pl.col("text").str.starts_with(begin)).with_columns(payload=number)
+    told = trace.names.filter(pl.col("text").str.starts_with(begin))
     if not told.height:  # as in any trace of NVTX
-        return pl.DataFrame(schema=_MARK)
+        return None
+    number = pl.col("text").str.extract(rf"^{begin}(\d+)$").cast(pl.Int64, strict=False)
     return (
         trace.ranges.filter(
             (pl.col("style") == "annotation") & pl.col("name").is_in(told["name"].implode())
         )
         .select("name", "thread", time_ns="start_ns")
-        .join(told, on="name", how="left", maintain_order="left")
+        .join(told.select("name", payload=number), on="name", how="left", maintain_order="left")
         .drop_nulls("payload")
         .select("time_ns", "thread", "payload")
     )
-
-
-def _named(trace: Trace, wanted: pl.Expr) -> pl.DataFrame:
-    """Rows of `names`: few of many are ours, so texts are compared once, not once a mark."""
-    return trace.names.filter(wanted)

@@ -32,6 +32,7 @@ _TOLD_FLAGS: Final = {
     vocabulary.Flags.IDLE: "idle",
 }
 """What a batch mark's flags are called here."""
+_TOLD: Final = {"process": pl.Int32(), "cycle": pl.Int64(), "bits": pl.Int64()}
 _INSIDE_A_CYCLE: Final = frozenset({"draft", "verify", "draft_extend"})
 
 
@@ -194,6 +195,8 @@ def told_flags(trace: Trace) -> pl.DataFrame:
     """
     names = sum(map(int, _TOLD_FLAGS))
     told = read_marks(trace, vocabulary.BATCH).filter(pl.col("flags") & names != 0)
+    if not told.height:  # as in most captures
+        return pl.DataFrame(schema=_TOLD)
     flags = pl.col("flags")
     bits = pl.sum_horizontal(
         pl.when(flags & int(flag) != 0).then(1 << FLAGS.index(name)).otherwise(0)

@@ -13,12 +13,6 @@ import numpy as np
 import polars as pl
 
 from traceanalyzer.intervals import Containers, Intervals
-from traceanalyzer.phases.inferred.evidence import evidence_of
-from traceanalyzer.phases.inferred.forwards import find_forwards
-from traceanalyzer.phases.inferred.placing import InferredRanges, ranges_of
-from traceanalyzer.phases.inferred.recurrence import roles_of
-from traceanalyzer.phases.inferred.sequence import launched_ops
-from traceanalyzer.phases.inferred.signs import TRAINING
 from traceanalyzer.phases.inferred.sizes import Unclear, sizes_of
 from traceanalyzer.phases.rules import FLAGS, PHASES, phase_order, phase_text
 from traceanalyzer.phases.spans import Spans
@@ -28,6 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from traceanalyzer.phases.inferred.placing import InferredRanges
     from traceanalyzer.phases.inferred.sequence import LaunchedOps
     from traceanalyzer.phases.ranks import Ranks
     from traceanalyzer.trace import Trace
@@ -116,6 +111,8 @@ def infer_phases(
         launch: Row in `trace.launches` of each op, -1 for none.
         lanes: Those whose phases are known to be inferred; None to look at all of them.
     """
+    from traceanalyzer.phases.inferred.placing import InferredRanges
+
     found = _lanes(trace, ranks, launch, lanes)
     told = tuple(lane for lane, _ in found)
     agreed = agreement(told)
@@ -168,6 +165,8 @@ def _lanes(
     trace: Trace, ranks: Ranks, launch: Int64s, wanted: Collection[int] | None
 ) -> list[tuple[LaneInference, InferredRanges | None]]:
     """The lanes up to the first that cannot be told, those with most work first."""
+    from traceanalyzer.phases.inferred.sequence import launched_ops
+
     busiest = 0
     found: list[tuple[LaneInference, InferredRanges | None]] = []
     for ops in sorted(launched_ops(trace, ranks, launch), key=lambda each: -each.lane_ns):
@@ -188,6 +187,13 @@ def _lane(trace: Trace, ops: LaunchedOps) -> tuple[LaneInference, InferredRanges
     Raises:
         Unclear: It cannot be told.
     """
+    # What infers is imported where it does, which is where no range means a phase.
+    from traceanalyzer.phases.inferred.evidence import evidence_of
+    from traceanalyzer.phases.inferred.forwards import find_forwards
+    from traceanalyzer.phases.inferred.placing import ranges_of
+    from traceanalyzer.phases.inferred.recurrence import roles_of
+    from traceanalyzer.phases.inferred.signs import TRAINING
+
     training = ops.any_of(TRAINING)
     if training.size and training.mean() > _TRAINING_SHARE:
         raise Unclear("backward or optimizer kernels: this is training")

@@ -23,6 +23,8 @@ EVENTS_LOST: Final = r"(?i)not all (?:cuda|nvtx) events|size limit|couldn't allo
 
 def files_with_lost_events(trace: Trace) -> pl.Series:
     """Files whose recorder says so."""
+    if not trace.diagnostics.height:
+        return trace.diagnostics["file"]
     return trace.diagnostics.filter(pl.col("text").str.contains(EVENTS_LOST))["file"].unique()
 
 

@@ -61,8 +61,10 @@ def stalls_of(sources: CycleSources) -> pl.DataFrame:
     Returns:
         One row a stall: process, start_ns, end_ns.
     """
-    rows = own_overheads(sources.trace).filter(pl.col("end_ns") > pl.col("start_ns"))
     empty = pl.DataFrame(schema=_SCHEMA)
+    if not sources.trace.overheads.height:
+        return empty
+    rows = own_overheads(sources.trace).filter(pl.col("end_ns") > pl.col("start_ns"))
     return pl.concat([empty, *_of_processes(sources, rows)])
 
 

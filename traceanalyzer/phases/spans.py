@@ -87,8 +87,17 @@ def classify_ranges(trace: Trace, rules: Rules, told: pl.DataFrame | None = None
     phases = tuple(sorted(meaning["phase"].drop_nulls().unique(), key=phase_order))
     codes = {phase: code for code, phase in enumerate(phases)}
     ranges = trace.ranges
-    rows = ranges.select("domain", "name").join(
+    rows = ranges.select("domain", "name", "payload").join(
         meaning, on=["domain", "name"], how="left", nulls_equal=True, maintain_order="left"
+    )
+    read = rows.select(
+        phase=pl.col("phase")
+        .replace_strict(codes, default=-1, return_dtype=pl.Int64)
+        .fill_null(-1),
+        is_cycle=(pl.col("role") == "cycle").fill_null(False),
+        flags=pl.col("flag_bits").fill_null(0),
+        batch=pl.col("batch").fill_null(-1),
+        number=_cycle_number(trace).fill_null(-1),
     )
     intervals = Intervals(
         ranges["thread"].to_numpy().astype(np.int64),
@@ -97,14 +106,7 @@ def classify_ranges(trace: Trace, rules: Rules, told: pl.DataFrame | None = None
     )
     spans = Spans(
         phases=phases,
-        phase=rows["phase"]
-        .replace_strict(codes, default=-1, return_dtype=pl.Int64)
-        .fill_null(-1)
-        .to_numpy(),
-        is_cycle=(rows["role"] == "cycle").fill_null(False).to_numpy(),
-        flags=rows["flag_bits"].fill_null(0).to_numpy(),
-        batch=rows["batch"].fill_null(-1).to_numpy(),
-        number=_cycle_numbers(trace, rows["cycle"]),
+        **{name: read[name].to_numpy() for name in read.columns},
         intervals=intervals,
         same_thread=ranges["end_thread"].is_null().to_numpy(),
     )
@@ -136,12 +138,10 @@ def _meaning_of_names(trace: Trace, rules: Rules) -> pl.DataFrame:
     )
 
 
-def _cycle_numbers(trace: Trace, in_name: pl.Series) -> NDArray[np.int64]:
+def _cycle_number(trace: Trace) -> pl.Expr:
     """From the payload in the hooks' domain, else from the name (torch.profiler's annotations)."""
     ours = (trace.text("domain") == vocabulary.DOMAIN).fill_null(False)
-    payload = trace.ranges.select(pl.when(ours).then("payload")).to_series()
-    number = pl.select(pl.coalesce(payload, in_name)).to_series()
-    return number.fill_null(-1).to_numpy()
+    return pl.coalesce(pl.when(ours).then("payload"), "cycle")
 
 
 def _with_decode_loops_as_cycles(spans: Spans) -> Spans:

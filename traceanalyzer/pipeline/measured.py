@@ -7,7 +7,7 @@ part. `join` puts measurements one after another; what crosses ranks is told fro
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
@@ -327,13 +327,12 @@ def _wide(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def _typed(table: pl.DataFrame, types: Mapping[str, pl.DataType]) -> pl.DataFrame:
-    """With keys of those types; of 32 small tables most have them, and a cast costs 0.05 ms."""
-    other: dict[Any, pl.DataType] = {
-        name: types[name]
-        for name, dtype in zip(table.columns, table.dtypes, strict=True)
-        if name in types and dtype != types[name]
-    }
-    return table.cast(other) if other else table
+    """With keys of those types; column by column, since a cast of a table costs 0.1 ms."""
+    columns = [
+        column.cast(types[column.name]) if column.name in types else column
+        for column in table.get_columns()
+    ]
+    return pl.DataFrame(columns)
 
 
 def _with_sorted_names(trace: Trace) -> Trace:

@@ -11,8 +11,12 @@ import numpy as np
 from tests.strategies import RULES
 from traceanalyzer.analyses.collective_wait import collective_waits, collectives_of
 from traceanalyzer.analyses.gaps import CAUSES, explain_gaps
+from traceanalyzer.analyses.kernel_classes import busy_pieces
 from traceanalyzer.analyses.phase_time import active_time, cycle_time, phase_segments
+from traceanalyzer.kernels.classification import class_of_ops
 from traceanalyzer.phases.cycles import STATES
+from traceanalyzer.phases.device_order import device_order
+from traceanalyzer.phases.op_groups import op_groups
 from traceanalyzer.phases.phased import settle_phases
 from traceanalyzer.pipeline import AnalysisOptions
 
@@ -20,8 +24,10 @@ if TYPE_CHECKING:
     import polars as pl
 
     from traceanalyzer.analyses.collective_wait import CollectiveWaits
+    from traceanalyzer.analyses.kernel_classes import BusyPieces
     from traceanalyzer.analyses.phase_time import ActiveTime, CycleTime
     from traceanalyzer.intervals import Segments
+    from traceanalyzer.phases.device_order import DeviceOrder
     from traceanalyzer.phases.parallel_groups import ParallelGroup
     from traceanalyzer.phases.phased import PhasedTrace
     from traceanalyzer.phases.rules import Rules
@@ -38,6 +44,14 @@ class Measured:
     @cached_property
     def phased(self) -> PhasedTrace:
         return settle_phases(self.trace, self.rules)
+
+    @cached_property
+    def order(self) -> DeviceOrder:
+        return device_order(self.phased)
+
+    @cached_property
+    def pieces(self) -> BusyPieces:
+        return busy_pieces(self.phased, self.order, op_groups(self.phased))
 
     @cached_property
     def segments(self) -> Segments:
@@ -127,7 +141,8 @@ FIXED = RuledOptions(RULES)
 def waits_of(phased: PhasedTrace, group: ParallelGroup) -> CollectiveWaits:
     """What the ranks of a group wait for in their collectives."""
     files = phased.trace.processes["file"].gather(list(phased.ranks.process)).to_list()
-    return collective_waits(collectives_of(phased), group, files)
+    found = collectives_of(phased, device_order(phased), class_of_ops(phased.trace))
+    return collective_waits(found, group, files)
 
 
 def none_if_negative(values: Any) -> list[int | None]:

@@ -146,7 +146,7 @@ def _check_totals(measured: Measured, unions: Mapping[int, int]) -> None:
 
 def _check_coverage(measured: Measured, unions: Mapping[int, int]) -> None:
     covered: dict[int, int] = defaultdict(int)
-    rows = coverage_ledger(measured.phased).rows(named=True)
+    rows = coverage_ledger(measured.phased, measured.order).rows(named=True)
     for row in rows:
         covered[row["lane"]] += row["busy_ns"]
     assert covered == unions

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 def ledger(trace: Trace) -> dict[tuple[int, str], tuple[int, int]]:
     """Busy ns and ops by lane and method."""
-    rows = coverage_ledger(Measured(trace).phased).rows(named=True)
+    measured = Measured(trace)
+    rows = coverage_ledger(measured.phased, measured.order).rows(named=True)
     return {(row["lane"], row["method"]): (row["busy_ns"], row["ops"]) for row in rows}
 
 

@@ -14,7 +14,6 @@ from traceanalyzer.analyses.kernel_classes import (
     OTHER_NAMES,
     OVERLAP_NAME,
     ROWS,
-    busy_pieces,
     class_time,
     kernel_time,
     longest_names,
@@ -97,7 +96,7 @@ def expected_classes(reference: Reference) -> dict[tuple[Any, ...], tuple[int, i
 
 
 def found_classes(measured: Measured) -> pl.DataFrame:
-    return class_time(measured.phased, busy_pieces(measured.phased))
+    return class_time(measured.phased, measured.pieces)
 
 
 def by_text(measured: Measured, table: pl.DataFrame) -> dict[tuple[Any, ...], tuple[int, int]]:
@@ -175,7 +174,7 @@ def expected_kernels(reference: Reference) -> dict[tuple[Any, ...], tuple[int, i
 def test_kernels_of_kept_cycles_agree_with_the_reference(trace: Trace) -> None:
     measured = Measured(trace)
     phased = measured.phased
-    pieces = busy_pieces(phased)
+    pieces = measured.pieces
     expected = expected_kernels(Reference(trace, MEANINGS))
     texts = trace.names["text"].to_list()
     found = {

@@ -11,7 +11,7 @@ from hypothesis import given
 
 from tests.measured import Measured
 from tests.strategies import examples, gpu_traces
-from traceanalyzer.analyses.kernel_classes import ROWS, busy_pieces, class_time
+from traceanalyzer.analyses.kernel_classes import ROWS, class_time
 from traceanalyzer.analyses.kernel_slots import (
     NO_SLOT,
     kernel_runs,
@@ -45,10 +45,11 @@ def ops_in_order(phased: PhasedTrace) -> dict[Place, list[int]]:
     }
 
 
-def times_of(phased: PhasedTrace, bucket: NDArray[np.int64]) -> pl.DataFrame:
+def times_of(measured: Measured, bucket: NDArray[np.int64]) -> pl.DataFrame:
     """Time by slot of all phases in all cycles, with the phase."""
+    phased = measured.phased
     everything = np.ones(len(phased.labels), bool), np.ones(bucket.size, bool)
-    runs = kernel_runs(phased, busy_pieces(phased), *everything)
+    runs = kernel_runs(phased, measured.pieces, *everything)
     found = [*kernel_slots(runs, bucket, phased.trace.names["text"])]
     assert len({(each.bucket, each.label) for each in found}) == len(found)
     for each in found:
@@ -83,10 +84,11 @@ def slot_counts(phased: PhasedTrace, bucket: dict[int, int]) -> Counter[tuple[in
 @examples(0.2)
 @given(gpu_traces())
 def test_slots_agree_with_the_loops(trace: Trace) -> None:
-    phased = Measured(trace).phased
+    measured = Measured(trace)
+    phased = measured.phased
     cycles = phased.cycles.spans.size
     bucket = np.arange(cycles) % 2
-    found = times_of(phased, bucket)
+    found = times_of(measured, bucket)
     texts = phased.trace.names["text"].fill_null("unnamed").to_list()
     wanted: Counter[tuple[int, int, str, int]] = Counter()
     of_cycle = {cycle: int(number) for cycle, number in enumerate(bucket)}
@@ -102,16 +104,16 @@ def test_slots_agree_with_the_loops(trace: Trace) -> None:
 @examples(0.2)
 @given(gpu_traces())
 def test_slots_of_a_class_add_up_to_it(trace: Trace) -> None:
-    phased = Measured(trace).phased
-    pieces = busy_pieces(phased)
+    measured = Measured(trace)
+    phased = measured.phased
     bucket = np.zeros(phased.cycles.spans.size, np.int64)
-    slots = times_of(phased, bucket)
+    slots = times_of(measured, bucket)
     place = {name: number for number, name in enumerate(CLASSES)}
     told: Counter[tuple[int, int, int]] = Counter()
     for cycle, label, name, ns in slots.select("cycle", "label", "class", "busy_ns").iter_rows():
         told[cycle, label, place[name]] += ns
     seen = ops_in_order(phased)
-    classes = class_time(phased, pieces).filter(pl.col("class") != ROWS.index(ROWS[-1]))
+    classes = class_time(phased, measured.pieces).filter(pl.col("class") != ROWS.index(ROWS[-1]))
     for cycle, label, row, ns in classes.select("cycle", "label", "class", "busy_ns").iter_rows():
         if (cycle, label) in seen:
             assert told[cycle, label, row] == ns

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def leads(trace: Trace) -> dict[tuple[int, str], tuple[int, int]]:
     """p5 and p50 by lane and phase."""
     measured = Measured(trace)
-    rows = measured.by_lane_and_phase(host_lead(measured.phased))
+    rows = measured.by_lane_and_phase(host_lead(measured.phased, measured.order))
     return {key: (row["p5_ns"], row["p50_ns"]) for key, row in rows.items()}
 
 

@@ -10,6 +10,7 @@ from tests.reference import Reference, is_graph_call
 from tests.strategies import MEANINGS, examples, gpu_traces
 from traceanalyzer.analyses.replayed_ops import replayed_ops
 from traceanalyzer.kernels.classification import class_of_ops
+from traceanalyzer.phases.op_groups import op_groups
 
 if TYPE_CHECKING:
     from traceanalyzer.trace import Trace
@@ -29,6 +30,6 @@ def test_nodes_of_each_cycle_agree_with_the_reference(trace: Trace) -> None:
             wanted[cycle, reference.label[op], int(class_of_op[op])] += 1
     found = {
         (cycle, phased.labels[label], place): nodes
-        for cycle, label, place, nodes in replayed_ops(phased, class_of_op).iter_rows()
+        for cycle, label, place, nodes in replayed_ops(phased, op_groups(phased)).iter_rows()
     }
     assert found == wanted

@@ -12,7 +12,7 @@ from tests.measured import FIXED, Measured
 from tests.reference import Reference, nonzero, union_ns
 from tests.strategies import MEANINGS, build, examples, gpu_traces
 from traceanalyzer import analyze
-from traceanalyzer.analyses.kernel_classes import busy_pieces, kernel_time, longest_names
+from traceanalyzer.analyses.kernel_classes import kernel_time, longest_names
 from traceanalyzer.assembly.kernel_totals import KERNELS_LISTED, kernel_rows
 from traceanalyzer.report import OTHER_KERNELS
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def test_kernels_add_up_to_the_union_of_their_phase_in_kept_cycles(trace: Trace) -> None:
     measured, reference = Measured(trace), Reference(trace, MEANINGS)
     phased = measured.phased
-    totals = longest_names(kernel_time(phased, busy_pieces(phased)), trace.names["text"], 2)
+    totals = longest_names(kernel_time(phased, measured.pieces), trace.names["text"], 2)
     kernels = kernel_rows(totals, phased.labels, trace.names["text"])
     expected: Counter[str] = Counter()
     ops: Counter[str] = Counter()

@@ -41,9 +41,8 @@ def test_covered_time_is_the_union_within(
 def test_order_on_a_device_agrees_with_the_reference(trace) -> None:
     measured, reference = Measured(trace), Reference(trace, MEANINGS)
     everything = np.flatnonzero(measured.phased.collected)
-    early = dict(
-        zip(everything.tolist(), starts_early(measured.phased, everything).tolist(), strict=True)
-    )
+    starting_early = starts_early(measured.phased, measured.order, everything)
+    early = dict(zip(everything.tolist(), starting_early.tolist(), strict=True))
     before = dict(
         zip(everything.tolist(), label_before(measured.phased, everything).tolist(), strict=True)
     )

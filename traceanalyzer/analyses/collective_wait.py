@@ -13,7 +13,6 @@ import numpy as np
 import polars as pl
 
 from traceanalyzer.intervals import Intervals
-from traceanalyzer.kernels.classification import class_of_ops
 from traceanalyzer.kernels.collectives import family_of_ops, shipped_families
 from traceanalyzer.phases.collective_matching import (
     BY_ORDER,
@@ -29,6 +28,7 @@ from traceanalyzer.phases.device_work import (
     label_before,
     starts_early,
     work_beside,
+    worked_until_start,
 )
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from traceanalyzer.phases.device_order import DeviceOrder
     from traceanalyzer.phases.parallel_groups import ParallelGroup
     from traceanalyzer.phases.phased import PhasedTrace
 
@@ -155,32 +156,37 @@ class _Matched:
         return np.asarray(self.end_ns.max(axis=1) - self.end_ns.min(axis=1))
 
 
-def collectives_of(phased: PhasedTrace) -> Collectives:
-    """The collectives of a trace with settled phases."""
-    classes = class_of_ops(phased.trace)
-    family = family_of_ops(phased.trace, classes)
+def collectives_of(phased: PhasedTrace, order: DeviceOrder, class_of_op: Int64s) -> Collectives:
+    """The collectives of a trace.
+
+    Args:
+        phased: A trace with settled phases.
+        order: Its ops in the order of their starts.
+        class_of_op: Class of each op, see `class_of_ops`.
+    """
+    family = family_of_ops(phased.trace, class_of_op)
     op = np.flatnonzero((family >= 0) & phased.collected)
     times = phased.ops.take(op)
-    covered = CoveredTime(phased.ops.take(phased.collected) if op.size else times)
+    worked = worked_until_start(phased, order, op)
     ops = pl.DataFrame(
         {
             "op": op,
             "lane": times.lane,
             "cycle": phased.cycle[op],
             "label": phased.label[op],
-            "class": classes[op],
+            "class": class_of_op[op],
             "family": family[op],
             "identity": identities(phased, op),
             "name": phased.trace.ops["name"].to_numpy()[op].astype(np.int64),
             "start_ns": times.start_ns,
             "end_ns": times.end_ns,
-            "early": starts_early(phased, op),
+            "early": starts_early(phased, order, op),
             "before": label_before(phased, op),
-            "worked_until_start_ns": covered.until(times),
-            "worked_until_end_ns": covered.until(Intervals(times.lane, times.end_ns, times.end_ns)),
+            "worked_until_start_ns": worked,
+            "worked_until_end_ns": worked + times.duration_ns,
         }
     )
-    return Collectives(ops, work_beside(phased, op))
+    return Collectives(ops, work_beside(phased, order, op))
 
 
 def collective_waits(

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from traceanalyzer.intervals import Intervals, Packing, sorted_rows, total_by
-from traceanalyzer.kernels.classification import CLASSES, class_of_ops
+from traceanalyzer.kernels.classification import CLASSES
 from traceanalyzer.phases.cycles import KEPT
 from traceanalyzer.phases.device_work import small_codes
 from traceanalyzer.phases.grouping import distinct, parted
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from traceanalyzer.phases.cycles import Cycles
+    from traceanalyzer.phases.device_order import DeviceOrder
+    from traceanalyzer.phases.op_groups import OpGroups
     from traceanalyzer.phases.phased import PhasedTrace
 
     Int64s = NDArray[np.int64]
@@ -39,26 +41,41 @@ class BusyPieces:
     """A phase's busy time in disjoint pieces, each of one op or of several streams at once.
 
     Attributes:
-        op: Row in `trace.ops` of each piece, -1 where ops of several streams run.
-        lane: Lane of each piece.
-        label: Phase of each piece, a place in `PhasedTrace.labels`.
-        cycle: Cycle of each piece, -1 outside; no piece crosses a cycle's border.
-        ns: Length of each piece.
-        class_of_op: Class of each op of the trace, a place in `CLASSES`.
+        groups: The ops of the trace.
+        own_ns: Of each op the pieces in the cycle in which it starts, or outside.
+        group_ns: The same of each group.
+        op: Row in `trace.ops` of each other piece, -1 where ops of several streams run.
+        lane: Lane of each other piece.
+        label: Its phase, a place in `PhasedTrace.labels`.
+        cycle: Its cycle, -1 outside; no piece crosses a cycle's border.
+        ns: Its length.
     """
 
+    groups: OpGroups
+    own_ns: Int64s
+    group_ns: Int64s
     op: Int64s
     lane: Int64s
     label: Int64s
     cycle: Int64s
     ns: Int64s
-    class_of_op: Int64s
 
 
-def busy_pieces(phased: PhasedTrace) -> BusyPieces:
-    """Divide the busy time of every phase among its ops."""
+def busy_pieces(phased: PhasedTrace, order: DeviceOrder, groups: OpGroups) -> BusyPieces:
+    """Divide the busy time of every phase among its ops.
+
+    Args:
+        phased: A trace with settled phases.
+        order: Its ops in the order of their starts.
+        groups: Its ops by cycle, phase and kernel.
+    """
+    own_ns = np.zeros(phased.ops.size, np.int64)
+    whole = order.alone()
+    whole &= _within_cycle(phased, order)
+    own_ns[order.op[whole]] = (order.end - order.start)[whole]
+    # Most ops share no time with others: only the rest, and what crosses borders, is divided.
+    op = order.op[~whole & (order.end > order.start)]
     labels = len(phased.labels)
-    op = np.flatnonzero(phased.collected & (phased.ops.end_ns > phased.ops.start_ns))
     phase = phased.ops.lane[op] * labels + phased.label[op]
     stream, streams = small_codes(phased.trace.ops["stream_id"].to_numpy()[op])
     row, alone = _without_overlap(
@@ -68,7 +85,21 @@ def busy_pieces(phased: PhasedTrace) -> BusyPieces:
     owner, spans = _told_apart(op[row], alone, several=streams > 1)
     part, cycle, ns = _cut_at_cycles(spans, labels, phased.cycles)
     lane, label = parted(spans.lane[part], labels)
-    return BusyPieces(owner[part], lane, label, cycle, ns, class_of_ops(phased.trace))
+    owner = owner[part]
+    here = (owner >= 0) & (phased.cycle[owner] == cycle)
+    np.add.at(own_ns, owner[here], ns[here])
+    group_ns = total_by(groups.of_op, groups.ops.size, own_ns)
+    others = (each[~here] for each in (owner, lane, label, cycle, ns))
+    return BusyPieces(groups, own_ns, group_ns, *others)
+
+
+def _within_cycle(phased: PhasedTrace, order: DeviceOrder) -> NDArray[np.bool_]:
+    """Which ops, in order, start in a cycle and end in it; all where there are no cycles."""
+    spans = phased.cycles.spans
+    if not spans.size:
+        return np.ones(order.op.size, bool)
+    end_ns = np.append(spans.end_ns, np.iinfo(np.int64).min)
+    return (phased.ops.end_ns <= end_ns[phased.cycle])[order.op]
 
 
 def class_time(phased: PhasedTrace, pieces: BusyPieces) -> pl.DataFrame:
@@ -84,14 +115,22 @@ def class_time(phased: PhasedTrace, pieces: BusyPieces) -> pl.DataFrame:
         times outside), busy_ns. Over all rows of a phase busy_ns is its busy time, in each cycle
         and over the whole trace.
     """
-    of_op = pieces.class_of_op
-    row = np.append(of_op, OVERLAP)[pieces.op]
-    groups = _Groups(len(phased.labels), len(ROWS))
-    busy = groups.key(_slot(phased, pieces.lane, pieces.cycle), pieces.label, row)
-    counted = groups.key(_slot(phased, phased.ops.lane, phased.cycle), phased.label, of_op)
-    table = _summed(busy, pieces.ns, counted)
-    slot, label, row = groups.parts(table["key"].to_numpy())
-    cycle = np.maximum(slot - phased.ranks.size, -1)
+    labels, lanes, rows = len(phased.labels), phased.ranks.size, len(ROWS)
+    groups = pieces.groups
+
+    def key(lane: Int64s, cycle: Int64s, label: Int64s, row: Int64s) -> Int64s:
+        slot = np.where(cycle >= 0, cycle + lanes, lane)  # what is outside of cycles stands first
+        return (slot * labels + label) * rows + row
+
+    table = _summed(
+        key(groups.lane, groups.cycle, groups.label, groups.kernel_class),
+        (pieces.group_ns, groups.ops),
+        key(pieces.lane, pieces.cycle, pieces.label, _row_of_other(pieces)),
+        pieces.ns,
+    )
+    rest, row = parted(table["key"].to_numpy(), rows)
+    slot, label = parted(rest, labels)
+    cycle = np.maximum(slot - lanes, -1)
     lane = np.append(phased.cycles.spans.lane, 0)[cycle]
     return pl.DataFrame(
         {
@@ -102,7 +141,7 @@ def class_time(phased: PhasedTrace, pieces: BusyPieces) -> pl.DataFrame:
             "ops": table["ops"],
             "busy_ns": table["busy_ns"],
         }
-    )  # in order already: what is outside of cycles has the lowest slots, by lane
+    )
 
 
 def kernel_time(phased: PhasedTrace, pieces: BusyPieces) -> pl.DataFrame:
@@ -118,21 +157,34 @@ def kernel_time(phased: PhasedTrace, pieces: BusyPieces) -> pl.DataFrame:
         phase busy_ns is its busy time in kept cycles, lanes summed.
     """
     kept = np.append(phased.cycles.state == KEPT, False)
-    names, rows = phased.trace.names.height, len(ROWS)
-    of_op = phased.trace.ops["name"].to_numpy().astype(np.int64)
-    of_op *= rows
-    of_op += pieces.class_of_op
-    known, (of_op,) = distinct(of_op)  # few: their places need no sorting below
-    inside, started = np.flatnonzero(kept[pieces.cycle]), np.flatnonzero(kept[phased.cycle])
-    named = np.append(of_op, known.size)[pieces.op[inside]]
-    size = known.size + 1
-    counted = phased.label[started] * size + of_op[started]
-    table = _summed(pieces.label[inside] * size + named, pieces.ns[inside], counted)
-    label, place = parted(table["key"].to_numpy(), size)
-    name, row = parted(np.append(known, names * rows + OVERLAP)[place], rows)
+    names, rows, groups = phased.trace.names.height, len(ROWS), pieces.groups
+
+    def key(label: Int64s, name: Int64s, row: Int64s) -> Int64s:
+        return (label * (names + 1) + name) * rows + row
+
+    inside, others = kept[groups.cycle], kept[pieces.cycle]
+    name = np.append(groups.name, names)[_group_of_other(pieces)]
+    table = _summed(
+        key(groups.label, groups.name, groups.kernel_class)[inside],
+        (pieces.group_ns[inside], groups.ops[inside]),
+        key(pieces.label, name, _row_of_other(pieces))[others],
+        pieces.ns[others],
+    )
+    rest, row = parted(table["key"].to_numpy(), rows)
+    label, name = parted(rest, names + 1)
     name = np.where(name == names, OVERLAP_NAME, name)
     columns = {"label": label, "name": name, "class": row}
     return pl.DataFrame({**columns, "ops": table["ops"], "busy_ns": table["busy_ns"]})
+
+
+def _row_of_other(pieces: BusyPieces) -> Int64s:
+    """Place in `ROWS` of the other pieces."""
+    return np.append(pieces.groups.kernel_class, OVERLAP)[_group_of_other(pieces)]
+
+
+def _group_of_other(pieces: BusyPieces) -> Int64s:
+    """Group of the ops of the other pieces, -1 for several."""
+    return np.where(pieces.op >= 0, pieces.groups.of_op[pieces.op], -1)
 
 
 def longest_names(time: pl.DataFrame, texts: pl.Series, top: int) -> pl.DataFrame:
@@ -251,37 +303,21 @@ def _cut_at_cycles(spans: Intervals, labels: int, cycles: Cycles) -> tuple[Int64
     return span, np.append(-1, cycles.at(at))[before], end - start
 
 
-@dataclass(frozen=True, slots=True)
-class _Groups:
-    """One key for a slot, a label and a row."""
+def _summed(
+    own: Int64s, sums: tuple[Int64s, Int64s], other: Int64s, other_ns: Int64s
+) -> pl.DataFrame:
+    """Busy time and number of ops by key, sorted by it.
 
-    labels: int
-    rows: int
-
-    def key(self, slot: Int64s, label: Int64s, row: Int64s) -> Int64s:
-        return (slot * self.labels + label) * self.rows + row
-
-    def parts(self, key: Int64s) -> tuple[Int64s, Int64s, Int64s]:
-        rest, row = parted(key, self.rows)
-        slot, label = parted(rest, self.labels)
-        return slot, label, row
-
-
-def _slot(phased: PhasedTrace, lane: Int64s, cycle: Int64s) -> Int64s:
-    """A number for each cycle, after one for what each lane does outside cycles."""
-    return np.where(cycle >= 0, cycle + phased.ranks.size, lane)
-
-
-def _summed(busy_key: Int64s, ns: Int64s, op_key: Int64s) -> pl.DataFrame:
-    """Busy time and number of ops by key, sorted by it."""
-    keys, (busy, ops) = distinct(busy_key, op_key)
-    return pl.DataFrame(
-        {
-            "key": keys,
-            "busy_ns": total_by(busy, keys.size, ns),
-            "ops": np.bincount(ops, minlength=keys.size),
-        }
-    )
+    Args:
+        own: Key of each group.
+        sums: Its busy time and its number of ops.
+        other: Key of each other piece of busy time.
+        other_ns: Its length.
+    """
+    keys, (place, more) = distinct(own, other)
+    busy_ns, ops = (total_by(place, keys.size, values) for values in sums)
+    np.add.at(busy_ns, more, other_ns)
+    return pl.DataFrame({"key": keys, "busy_ns": busy_ns, "ops": ops})
 
 
 def _ranked(table: pl.DataFrame, top: int) -> pl.DataFrame:

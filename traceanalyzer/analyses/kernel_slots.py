@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from traceanalyzer.phases.op_groups import OpGroups
     from traceanalyzer.phases.phased import PhasedTrace
 
     Int64s = NDArray[np.int64]
@@ -35,8 +36,16 @@ class Pieces(Protocol):
     """What is read of `kernel_classes.BusyPieces`."""
 
     @property
+    def groups(self) -> OpGroups:
+        """The ops of the trace."""
+
+    @property
+    def own_ns(self) -> Int64s:
+        """Busy time of each op in the cycle in which it starts."""
+
+    @property
     def op(self) -> Int64s:
-        """Op of each piece, -1 where several streams run."""
+        """Op of each other piece, -1 where several streams run."""
 
     @property
     def label(self) -> Int64s:
@@ -49,10 +58,6 @@ class Pieces(Protocol):
     @property
     def ns(self) -> Int64s:
         """Its length."""
-
-    @property
-    def class_of_op(self) -> Int64s:
-        """Class of each op of the trace, a place in `CLASSES`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +292,8 @@ def kernel_runs(
     """
     row = np.flatnonzero(np.append(cycles, False)[phased.cycle] & labels[phased.label])
     slot = phased.cycle[row] * labels.size + phased.label[row]
-    hidden = np.unique(slot[pieces.class_of_op[row] == WHOLE_GRAPH])
+    class_of_op = pieces.groups.class_of_op
+    hidden = np.unique(slot[class_of_op[row] == WHOLE_GRAPH])
     if hidden.size:
         shown = ~np.isin(slot, hidden)
         row, slot = row[shown], slot[shown]
@@ -295,14 +301,14 @@ def kernel_runs(
     row, slot = row[order], slot[order]
     first = np.flatnonzero(np.append(True, slot[1:] != slot[:-1])[: slot.size])
     found = slot[first]
-    name = phased.trace.ops["name"].to_numpy()[row]
-    run, of_run = _runs(name, pieces.class_of_op[row], np.append(first, row.size))
+    name, kernel_class = phased.trace.ops["name"].to_numpy()[row], class_of_op[row]
+    run, of_run = _runs(name, kernel_class, np.append(first, row.size))
     cycle, label = parted(found, labels.size)
     return KernelRuns(
         pl.DataFrame({"cycle": cycle, "label": label, "run": run}),
-        _told(of_run, name, pieces.class_of_op[row]),
-        pl.DataFrame({"busy_ns": _own_time(phased, pieces)[row]}),
-        _late(phased, pieces, labels, found),
+        _told(of_run, name, kernel_class),
+        pl.DataFrame({"busy_ns": pieces.own_ns[row]}),
+        _late(pieces, labels, found),
     )
 
 
@@ -333,28 +339,17 @@ def _told(of_run: list[slice], name: NDArray[np.int32], row: Int64s) -> pl.DataF
     )
 
 
-def _own_time(phased: PhasedTrace, pieces: Pieces) -> Int64s:
-    """Busy time of each op in the cycle in which it starts."""
-    here = np.flatnonzero((pieces.op >= 0) & (phased.cycle[pieces.op] == pieces.cycle))
-    time = np.zeros(phased.cycle.size, np.int64)
-    np.add.at(time, pieces.op[here], pieces.ns[here])
-    return time
-
-
-def _late(
-    phased: PhasedTrace, pieces: Pieces, labels: NDArray[np.bool_], slots: Int64s
-) -> pl.DataFrame:
+def _late(pieces: Pieces, labels: NDArray[np.bool_], slots: Int64s) -> pl.DataFrame:
     """Busy time of ops in a later cycle than that in which they start, where that has ops."""
-    late = np.flatnonzero((pieces.op >= 0) & (phased.cycle[pieces.op] != pieces.cycle))
-    late = late[(pieces.cycle[late] >= 0) & labels[pieces.label[late]]]
+    late = np.flatnonzero((pieces.op >= 0) & (pieces.cycle >= 0) & labels[pieces.label])
     late = late[np.isin(pieces.cycle[late] * labels.size + pieces.label[late], slots)]
-    op = pieces.op[late]
+    group = pieces.groups.of_op[pieces.op[late]]
     return pl.DataFrame(
         {
             "cycle": pieces.cycle[late],
             "label": pieces.label[late],
-            "name": phased.trace.ops["name"].to_numpy()[op].astype(np.int64),
-            "class": pieces.class_of_op[op],
+            "name": pieces.groups.name[group],
+            "class": pieces.groups.kernel_class[group],
             "busy_ns": pieces.ns[late],
         }
     )

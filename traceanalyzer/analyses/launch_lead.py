@@ -10,30 +10,41 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from traceanalyzer.phases.grouping import distinct, least_of, parted
+from traceanalyzer.intervals import sorted_rows
 
 if TYPE_CHECKING:
+    from traceanalyzer.phases.device_order import DeviceOrder
     from traceanalyzer.phases.phased import PhasedTrace
 
 
-def host_lead(phased: PhasedTrace) -> pl.DataFrame:
+def host_lead(phased: PhasedTrace, order: DeviceOrder) -> pl.DataFrame:
     """Time from the start of a launch call to the start of its first op, by rank and phase.
 
     A graph replay counts once, by its first op.
 
+    Args:
+        phased: A trace with settled phases.
+        order: Its ops in the order of their starts.
+
     Returns:
         One row a rank and phase: lane, label, p5_ns, p50_ns (nearest rank).
     """
-    rows = np.flatnonzero((phased.attribution.launch >= 0) & phased.collected)
-    launch = phased.attribution.launch[rows]
-    groups = phased.ranks.size * len(phased.labels)
-    group = phased.ops.lane[rows] * len(phased.labels) + phased.label[rows]
-    keys, (place,) = distinct(launch * groups + group)
-    first_ns = least_of(place, keys.size, phased.ops.start_ns[rows])
-    launch, group = parted(keys, max(groups, 1))
-    called_ns = phased.trace.launches["start_ns"].to_numpy()[launch]
+    labels = len(phased.labels)
+    groups = phased.ranks.size * labels
+    op = order.op[phased.attribution.launch[order.op] >= 0]
+    key = phased.attribution.launch[op] * groups
+    key += phased.ops.lane[op] * labels + phased.label[op]
+    # A replay's ops mostly follow one another: without the repeats few rows are left to sort.
+    fresh = np.append(True, key[1:] != key[:-1])[: key.size]
+    op, key = op[fresh], key[fresh]
+    rows = sorted_rows(key)
+    key = key[rows]
+    first = np.append(True, key[1:] != key[:-1])[: key.size]
+    op = op[rows[first]]
+    launched_ns = phased.trace.launches["start_ns"].to_numpy()[phased.attribution.launch[op]]
+    group = phased.ops.lane[op] * labels + phased.label[op]
     return (
-        pl.DataFrame({"group": group, "lead_ns": first_ns - called_ns})
+        pl.DataFrame({"group": group, "lead_ns": phased.ops.start_ns[op] - launched_ns})
         .group_by("group")
         .agg(
             p5_ns=pl.col("lead_ns").quantile(0.05, "equiprobable").cast(pl.Int64),
@@ -43,7 +54,7 @@ def host_lead(phased: PhasedTrace) -> pl.DataFrame:
         .select(
             "p5_ns",
             "p50_ns",
-            lane=pl.col("group") // len(phased.labels),
-            label=pl.col("group") % len(phased.labels),
+            lane=pl.col("group") // labels,
+            label=pl.col("group") % labels,
         )
     )

@@ -10,41 +10,39 @@ import polars as pl
 from traceanalyzer.intervals import total_by
 from traceanalyzer.kernels.classification import CLASSES
 from traceanalyzer.phases.cycles import KEPT
-from traceanalyzer.phases.grouping import distinct, parted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from traceanalyzer.phases.op_groups import OpGroups
     from traceanalyzer.phases.phased import PhasedTrace
 
 _ROWS_AT_ONCE: Final = 1 << 19
 
 
-def kernels_by_cycle(phased: PhasedTrace, class_of_op: NDArray[np.int64]) -> pl.DataFrame:
+def kernels_by_cycle(phased: PhasedTrace, groups: OpGroups) -> pl.DataFrame:
     """Summed time of each kernel in each kept cycle.
 
     Args:
         phased: A trace with settled phases.
-        class_of_op: Place in `CLASSES` of each op.
+        groups: Its ops by cycle, phase and kernel.
 
     Returns:
         One row a cycle, label, class (place in `CLASSES`) and name (row in `trace.names`) that
         has ops: these, and ns.
     """
-    kept = np.append(phased.cycles.state == KEPT, False)
-    rows = np.flatnonzero(kept[phased.cycle])
-    names, labels = phased.trace.names.height, len(phased.labels)
-    kernel = class_of_op[rows] * names + phased.trace.ops["name"].to_numpy()[rows]
-    kernels, (kernel,) = distinct(kernel)
-    slot = (phased.cycle[rows] * labels + phased.label[rows]) * kernels.size + kernel
-    slots, (place,) = distinct(slot)
-    outer, kernel = parted(slots, max(kernels.size, 1))
-    cycle, label = parted(outer, labels)
-    row, name = parted(kernels[kernel], max(names, 1))
-    ns = total_by(place, slots.size, phased.ops.duration_ns[rows])
-    return pl.DataFrame({"cycle": cycle, "label": label, "class": row, "name": name, "ns": ns})
+    kept = np.append(phased.cycles.state == KEPT, False)[groups.cycle]
+    ns = total_by(groups.of_op, groups.ops.size, phased.ops.duration_ns)
+    columns = {
+        "cycle": groups.cycle,
+        "label": groups.label,
+        "class": groups.kernel_class,
+        "name": groups.name,
+        "ns": ns,
+    }
+    return pl.DataFrame({name: column[kept] for name, column in columns.items()})
 
 
 def longest_kernels(

@@ -7,32 +7,32 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from traceanalyzer.kernels.classification import CLASSES
+from traceanalyzer.intervals import total_by
+from traceanalyzer.kernels.classification import CLASSES, WHOLE_GRAPH
 from traceanalyzer.phases.grouping import distinct, parted
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from traceanalyzer.phases.op_groups import OpGroups
     from traceanalyzer.phases.phased import PhasedTrace
 
 
-def replayed_ops(phased: PhasedTrace, class_of_op: NDArray[np.int64]) -> pl.DataFrame:
+def replayed_ops(phased: PhasedTrace, groups: OpGroups) -> pl.DataFrame:
     """Graph nodes that start in each cycle.
 
     Args:
         phased: A trace with settled phases.
-        class_of_op: Class of each op, see `class_of_ops`.
+        groups: Its ops by cycle, phase and kernel.
 
     Returns:
         One row a cycle, label and class that has any, in that order: cycle, label, class,
         replayed_ops. Whole-graph rows are no nodes.
     """
-    nodes = (phased.trace.ops["kind"] != "graph").to_numpy() & (phased.cycle >= 0)
-    nodes &= phased.attribution.by_graph_call
-    rows, labels = np.flatnonzero(nodes), len(phased.labels)
-    slot = (phased.cycle[rows] * labels + phased.label[rows]) * len(CLASSES) + class_of_op[rows]
-    slots, (place,) = distinct(slot)
+    nodes = np.bincount(groups.of_op[phased.attribution.by_graph_call], minlength=groups.ops.size)
+    found = np.flatnonzero((nodes > 0) & (groups.cycle >= 0) & (groups.kernel_class != WHOLE_GRAPH))
+    labels = len(phased.labels)
+    slot = groups.cycle[found] * labels + groups.label[found]
+    slots, (place,) = distinct(slot * len(CLASSES) + groups.kernel_class[found])
     outer, row = parted(slots, len(CLASSES))
     cycle, label = parted(outer, labels)
-    count = np.bincount(place, minlength=slots.size)
+    count = total_by(place, slots.size, nodes[found])
     return pl.DataFrame({"cycle": cycle, "label": label, "class": row, "replayed_ops": count})

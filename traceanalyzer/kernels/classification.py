@@ -156,6 +156,21 @@ def _known(rules: KernelRules) -> dict[str | None, int]:
     return {}
 
 
+@dataclass(frozen=True, slots=True)
+class OpKernels:
+    """The kernels of a trace; copies, memory sets and whole-graph rows are such of their class.
+
+    Attributes:
+        of_op: Kernel of each op.
+        kernel_class: Class of each kernel, a place in `CLASSES`; they are by class and name.
+        name: Row in `trace.names` of each kernel.
+    """
+
+    of_op: NDArray[np.int64]
+    kernel_class: NDArray[np.int64]
+    name: NDArray[np.int64]
+
+
 def class_of_ops(trace: Trace, rules: KernelRules | None = None) -> NDArray[np.int64]:
     """The class of every op: kernels by name, each distinct name once; other ops by their kind.
 
@@ -166,17 +181,28 @@ def class_of_ops(trace: Trace, rules: KernelRules | None = None) -> NDArray[np.i
     Returns:
         Place in `CLASSES` of each op; copies and memory sets are "copy".
     """
-    kinds, name = trace.ops["kind"].to_physical().to_numpy(), trace.ops["name"].to_numpy()
-    is_kernel = kinds == OP_KINDS.index("kernel")
-    used = np.zeros(trace.names.height, bool)
-    used[name[is_kernel]] = True
-    rows = np.flatnonzero(used)
-    of_name = np.full(used.size, UNCLASSIFIED, np.int64)
-    of_name[rows] = (rules or KernelRules.shipped()).classify(trace.names["text"].gather(rows))
-    of_op = of_name[name]
-    of_op[~is_kernel] = COPY
-    of_op[kinds == OP_KINDS.index("graph")] = WHOLE_GRAPH
-    return of_op
+    kernels = kernels_of_ops(trace, rules)
+    return kernels.kernel_class[kernels.of_op]
+
+
+def kernels_of_ops(trace: Trace, rules: KernelRules | None = None) -> OpKernels:
+    """The kernel of every op, see `class_of_ops`."""
+    names = trace.names.height
+    code = trace.ops["kind"].to_physical().to_numpy().astype(np.int64)
+    code *= names
+    code += trace.ops["name"].to_numpy()
+    occurs = np.zeros(len(OP_KINDS) * names, bool)
+    occurs[code] = True
+    used = np.flatnonzero(occurs)
+    kind, name = used // max(names, 1), used % max(names, 1)
+    classes = np.where(kind == OP_KINDS.index("graph"), WHOLE_GRAPH, COPY)
+    is_kernel = kind == OP_KINDS.index("kernel")
+    texts = trace.names["text"].gather(name[is_kernel])
+    classes[is_kernel] = (rules or KernelRules.shipped()).classify(texts)
+    keys, place = np.unique(classes * names + name, return_inverse=True)
+    of_code = np.zeros(occurs.size, np.int64)
+    of_code[used] = place
+    return OpKernels(of_code[code], keys // max(names, 1), keys % max(names, 1))
 
 
 def _rule(table: object, where: str) -> KernelRule:

@@ -70,9 +70,14 @@ def family_of_ops(trace: Trace, class_of_op: NDArray[np.int64] | None = None) ->
         class_of_op: See `class_of_ops`, where it is known.
     """
     classes = class_of_ops(trace) if class_of_op is None else class_of_op
-    is_collective = np.isin(classes, _COLLECTIVE)
-    name = trace.ops["name"].to_numpy()
-    used = np.unique(name[is_collective])
+    is_kind = np.zeros(len(CLASSES), bool)
+    is_kind[list(_COLLECTIVE)] = True
+    name, op = trace.ops["name"].to_numpy(), np.flatnonzero(is_kind[classes])
+    occurs = np.zeros(trace.names.height, bool)
+    occurs[name[op]] = True
+    used = np.flatnonzero(occurs)
     of_name = np.full(trace.names.height, -1, np.int64)
     of_name[used] = family_of_names(trace.names["text"].gather(used))
-    return np.where(is_collective, of_name[name], -1)
+    found = np.full(name.size, -1, np.int64)
+    found[op] = of_name[name[op]]
+    return found

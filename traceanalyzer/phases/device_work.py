@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from traceanalyzer.intervals import Intervals, Packing, overlapping, places_in, sweep, union
+from traceanalyzer.intervals import Intervals, Packing, places_in, sorted_rows, union
+from traceanalyzer.schema import OP_KINDS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from traceanalyzer.phases.device_order import DeviceOrder
     from traceanalyzer.phases.phased import PhasedTrace
 
     Bools = NDArray[np.bool_]
@@ -61,22 +63,42 @@ class CoveredTime:
         return self._total[count] - beyond * runs
 
 
-def starts_early(phased: PhasedTrace, op: Int64s) -> Bools:
+def worked_until_start(phased: PhasedTrace, order: DeviceOrder, op: Int64s) -> Int64s:
+    """How long anything ran before each op, on all lanes before and on its own, ns.
+
+    Args:
+        phased: The trace.
+        order: Its ops in the order of their starts.
+        op: Ops with times.
+    """
+    place = np.zeros(phased.ops.size, np.int64)
+    place[order.op] = np.arange(order.op.size)
+    place = place[op]
+    before = np.append(0, np.cumsum(order.added_ns()))[place]
+    return before - np.maximum(order.reached[place] - order.start[place], 0)
+
+
+def starts_early(phased: PhasedTrace, order: DeviceOrder, op: Int64s) -> Bools:
     """Which ops start before all earlier ones of their stream have ended.
 
     That is programmatic dependent launch: such a kernel is there before it has what it waits for.
+
+    Args:
+        phased: The trace.
+        order: Its ops in the order of their starts.
+        op: Ops with times.
     """
-    lane, streams = stream_lanes(phased)
-    wanted = np.zeros(phased.ranks.size, bool)
-    wanted[phased.ops.lane[op]] = True
-    rows = np.flatnonzero(phased.collected & wanted[phased.ops.lane])
-    times = Intervals(lane[rows], phased.ops.start_ns[rows], phased.ops.end_ns[rows])
-    packing = Packing.covering(streams, (times.start_ns, times.end_ns))
+    rows = order.op[~order.alone()]
+    stream, streams = small_codes(phased.trace.ops["stream_id"].to_numpy()[rows])
+    lane = phased.ops.lane[rows] * streams + stream
+    times = Intervals(lane, phased.ops.start_ns[rows], phased.ops.end_ns[rows])
+    packing = Packing.covering(phased.ranks.size * streams, (times.start_ns, times.end_ns))
     start = packing.key(times.lane, times.start_ns)
-    order = np.argsort(start, kind="stable")
-    free = np.maximum.accumulate(packing.key(times.lane, times.end_ns)[order])
+    by_stream = sorted_rows(start)
+    start, free = start[by_stream], packing.key(times.lane, times.end_ns)[by_stream]
+    np.maximum.accumulate(free, out=free)
     early = np.zeros(phased.ops.size, bool)
-    early[rows[order[1:]]] = start[order[1:]] < free[:-1]  # keys of other streams are lower
+    early[rows[by_stream[1:]]] = start[1:] < free[:-1]  # keys of other streams are lower
     return np.asarray(early[op])
 
 
@@ -117,34 +139,41 @@ def label_before(phased: PhasedTrace, op: Int64s) -> Int64s:
     return np.where(held, phased.label[before], -1)
 
 
-def work_beside(phased: PhasedTrace, waiters: Int64s) -> Intervals:
+def work_beside(phased: PhasedTrace, order: DeviceOrder, waiters: Int64s) -> Intervals:
     """When another kernel of a phase runs on the device of some ops while they do, disjoint.
 
     What no phase launched, such as moving a cache in the background, keeps nobody from going on.
 
     Args:
         phased: The trace.
-        waiters: Ops, which do not count as work.
+        order: Its ops in the order of their starts.
+        waiters: Ops with times, which do not count as work.
     """
-    others = phased.collected & (phased.trace.ops["kind"] == "kernel").to_numpy()
-    others &= phased.label < len(phased.spans.phases)
-    others[waiters] = False
-    if not waiters.size or not others.any():
-        nothing = np.zeros(0, np.int64)
-        return Intervals(nothing, nothing, nothing)
-    work, waits = union(phased.ops.take(others)), union(phased.ops.take(waiters))
-    return _common(work.take(overlapping(work, waits)), waits)
+    waits = np.zeros(phased.ops.size, bool)
+    waits[waiters] = True
+    rows = order.op[~order.alone()]
+    kernel = phased.trace.ops["kind"].to_physical().to_numpy() == OP_KINDS.index("kernel")
+    works = ~waits & kernel & (phased.label < len(phased.spans.phases))
+    return _common(*(union(phased.ops.take(rows[chosen[rows]])) for chosen in (works, waits)))
 
 
 def _common(first: Intervals, second: Intervals) -> Intervals:
     """The time in both; each is disjoint and in order."""
-    lane = np.concatenate((first.lane, second.lane))
-    label = np.repeat(np.array([0, 1]), (first.size, second.size))
-    start = np.concatenate((first.start_ns, second.start_ns))
-    end = np.concatenate((first.end_ns, second.end_ns))
-    nothing = np.zeros(0, np.int64)
-    found = sweep(Intervals(lane, start, end), label, Intervals(nothing, nothing, nothing))
-    return found.spans.take(found.active == 3)
+    if not first.size or not second.size:
+        return first.take(np.zeros(0, np.int64))
+    lanes = 1 + int(max(first.lane.max(), second.lane.max()))
+    times = (first.start_ns, first.end_ns, second.start_ns, second.end_ns)
+    packing = Packing.covering(lanes, times)
+    start, end = (packing.key(first.lane, each) for each in times[:2])
+    since, until = (packing.key(second.lane, each) for each in times[2:])
+    # Of the first those that end after one of the second starts, and start before it ends.
+    low, high = np.searchsorted(end, since, "right"), np.searchsorted(start, until, "left")
+    count = high - low
+    of_second = np.repeat(np.arange(second.size), count)
+    of_first = np.arange(of_second.size) + np.repeat(low - (np.cumsum(count) - count), count)
+    start = np.maximum(start[of_first], since[of_second])
+    end = np.minimum(end[of_first], until[of_second])
+    return Intervals(packing.lane(start), packing.time(start), packing.time(end))
 
 
 def idle_lateness(times: Stretches, lateness_ns: Int64s) -> Int64s:

@@ -32,18 +32,21 @@ from traceanalyzer.analyses.synchronisations import synchronisations
 from traceanalyzer.assembly.kernel_slots import SLOT_PHASES
 from traceanalyzer.phases.carried_layers import CarriedPhase
 from traceanalyzer.phases.cycles import KEPT
+from traceanalyzer.phases.device_order import device_order
 from traceanalyzer.phases.inference import LaneInference
+from traceanalyzer.phases.op_groups import op_groups
 from traceanalyzer.pipeline.figures import cycle_tables, record_table
 from traceanalyzer.pipeline.measured import narrow
 
 if TYPE_CHECKING:
+    from traceanalyzer.analyses.kernel_classes import BusyPieces
     from traceanalyzer.phases.phased import PhasedTrace
 
 
 def measured_on_gpu(phased: PhasedTrace) -> dict[str, pl.DataFrame]:
     """The tables of processes whose ops have phases, by their names in `Tables`."""
     found: dict[str, pl.DataFrame] = {}
-    for measured in (_timing, _busy, _collectives, _launched, _told):
+    for measured in (_timing, _worked, _launched, _told):
         give_back_freed_memory()
         found |= {name: narrow(table) for name, table in measured(phased).items()}
     return found
@@ -87,19 +90,29 @@ def _stalling(phased: PhasedTrace) -> dict[str, pl.DataFrame]:
     return {"stalls": found.stalls, "stalled_cycles": pl.DataFrame(of_cycle)}
 
 
-def _busy(phased: PhasedTrace) -> dict[str, pl.DataFrame]:
+def _worked(phased: PhasedTrace) -> dict[str, pl.DataFrame]:
+    """What is told of the ops in the order of their starts, and by cycle and kernel."""
+    order, groups = device_order(phased), op_groups(phased)
+    found = collectives_of(phased, order, groups.class_of_op)
+    return {
+        "collectives": found.ops,
+        "beside": pl.DataFrame(asdict(found.beside)),
+        "coverage": coverage_ledger(phased, order),
+        "leads": host_lead(phased, order),
+        "replayed": replayed_ops(phased, groups),
+        "cycle_kernels": kernels_by_cycle(phased, groups),
+        **_busy(phased, busy_pieces(phased, order, groups)),
+    }
+
+
+def _busy(phased: PhasedTrace, pieces: BusyPieces) -> dict[str, pl.DataFrame]:
     """What fills the busy time."""
-    pieces = busy_pieces(phased)
-    kernels = kernel_time(phased, pieces)
-    give_back_freed_memory()
     runs = kernel_runs(
         phased, pieces, np.isin(phased.labels, SLOT_PHASES), phased.cycles.state == KEPT
     )
     return {
         "classes": class_time(phased, pieces),
-        "replayed": replayed_ops(phased, pieces.class_of_op),
-        "cycle_kernels": kernels_by_cycle(phased, pieces.class_of_op),
-        "kernels": kernels,
+        "kernels": kernel_time(phased, pieces),
         "runs": runs.runs,
         "run_cycles": runs.cycles,
         "run_times": runs.times,
@@ -107,18 +120,9 @@ def _busy(phased: PhasedTrace) -> dict[str, pl.DataFrame]:
     }
 
 
-def _collectives(phased: PhasedTrace) -> dict[str, pl.DataFrame]:
-    found = collectives_of(phased)
-    return {"collectives": found.ops, "beside": pl.DataFrame(asdict(found.beside))}
-
-
 def _launched(phased: PhasedTrace) -> dict[str, pl.DataFrame]:
     """What the launches tell."""
-    return {
-        "leads": host_lead(phased),
-        "coverage": coverage_ledger(phased),
-        "launches": cycle_launches(phased),
-    }
+    return {"launches": cycle_launches(phased)}
 
 
 def _told(phased: PhasedTrace) -> dict[str, pl.DataFrame]:

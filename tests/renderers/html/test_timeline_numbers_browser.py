@@ -14,6 +14,8 @@ from tests.harness import needs_chromium
 from tests.renderers.html.looking import PIXELS, point
 from traceanalyzer.analyses.kernel_classes import ROWS, busy_pieces, class_time
 from traceanalyzer.kernels.classification import class_of_ops
+from traceanalyzer.phases.device_order import device_order
+from traceanalyzer.phases.op_groups import op_groups
 from traceanalyzer.renderers.figures import safe
 
 if TYPE_CHECKING:
@@ -144,7 +146,8 @@ def test_totals_of_the_whole_trace_are_the_reports(
     page: Opened, phased: PhasedTrace, lanes: TimelineLanes
 ) -> None:
     found = page.js(TOTALS, [0, lanes.end_ns - lanes.origin_ns])
-    table = class_time(phased, busy_pieces(phased))
+    pieces = busy_pieces(phased, device_order(phased), op_groups(phased))
+    table = class_time(phased, pieces)
     classes = Counter(dict(table.group_by("class").agg(pl.col("busy_ns").sum()).iter_rows()))
     assert summed(found["classes"]) == +Counter({ROWS[each]: ns for each, ns in classes.items()})
     labels = dict(table.group_by("label").agg(pl.col("busy_ns").sum()).iter_rows())

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.measured import RuledOptions
 from tests.strategies import RULES, build, examples, frame, traces
 from traceanalyzer.diagnosis import gpu_work, host_ranges, recording, timing
-from traceanalyzer.diagnosis.captures import working_launches
+from traceanalyzer.diagnosis.captures import stream_captures, working_launches
 from traceanalyzer.diagnosis.case import Case
 from traceanalyzer.diagnosis.facts import facts_of
 from traceanalyzer.diagnosis.registry import diagnose, gravest_first, trust_checks
@@ -240,7 +240,7 @@ def test_working_launches_by_brute_force(calls: list[tuple[int, str]]) -> None:
         for place, (thread, name) in enumerate(calls)
     ]
     trace = build(launches=launches, threads=(0, 0))
-    assert working_launches(trace).tolist() == expected
+    assert working_launches(trace, stream_captures(trace)).tolist() == expected
 
 
 def test_few_ops_without_launch_are_a_note() -> None:

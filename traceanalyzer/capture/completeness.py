@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
+from traceanalyzer.schema import OP_KINDS
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -89,17 +91,24 @@ def process_counts(trace: Trace, phase_ranges: NDArray[np.int64]) -> pl.DataFram
     """
     of_thread = trace.threads["process"].to_numpy()
     opened = of_thread[trace.ranges["thread"].to_numpy()]
-    kernels = trace.ops["kind"].is_in(["kernel", "graph"])
-    asks = trace.names.select(pl.col("text").str.contains(_LAUNCHING)).to_series().to_numpy()
-    launched = trace.launches["process"].to_numpy()
-    asked = launched[asks[trace.launches["name"].to_numpy()]]
-    counted = (opened, launched, trace.ops["process"].filter(kernels), asked, opened[phase_ranges])
-    size = trace.processes.height
+    kinds = trace.ops["kind"].to_physical().to_numpy()
+    runs = (kinds == OP_KINDS.index("kernel")) | (kinds == OP_KINDS.index("graph"))
+    asks = pl.col("text").str.contains(_LAUNCHING)
+    size, names = trace.processes.height, trace.names.height
+    called = trace.launches["process"].to_numpy().astype(np.int64) * names
+    called += trace.launches["name"].to_numpy()
+    calls = np.bincount(called, minlength=size * names).reshape(size, names)
+    counts = (
+        np.bincount(opened, minlength=size),
+        calls.sum(axis=1),
+        np.bincount(trace.ops["process"].to_numpy()[runs], minlength=size),
+        calls[:, trace.names.select(asks).to_series().to_numpy()].sum(axis=1),
+        np.bincount(opened[phase_ranges], minlength=size),
+    )
     return pl.DataFrame(
-        {"process": np.arange(size, dtype=np.int32)}
-        | {
-            name: np.bincount(rows, minlength=size)
-            for name, rows in zip(PROCESS_COUNTS, counted, strict=True)
+        {
+            "process": np.arange(size, dtype=np.int32),
+            **dict(zip(PROCESS_COUNTS, counts, strict=True)),
         }
     )
 

@@ -17,9 +17,14 @@ from traceanalyzer.diagnosis.captures import captured_phases, stream_captures, w
 from traceanalyzer.diagnosis.open_ranges import ranges_left_open
 from traceanalyzer.intervals import Intervals, total_by, union
 from traceanalyzer.phases.attribution import has_ops
+from traceanalyzer.phases.grouping import least_of
 from traceanalyzer.phases.recorder_stalls import own_overheads
+from traceanalyzer.schema import OP_KINDS
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from traceanalyzer.diagnosis.captures import StreamCaptures
     from traceanalyzer.phases.phased import PhasedTrace
     from traceanalyzer.phases.spans import Spans
     from traceanalyzer.trace import Trace
@@ -72,33 +77,32 @@ def facts_of(trace: Trace, spans: Spans, phased: PhasedTrace | None = None) -> F
         spans: Meaning of the host ranges.
         phased: Every op's launch; None without GPU work.
     """
+    captures = stream_captures(trace)
     return Facts(
-        _processes(trace, spans, phased),
+        _processes(trace, spans, phased, captures),
         _overheads(trace, spans),
-        _phases(trace, spans),
+        _phases(spans, captures),
         _names(trace, spans),
     )
 
 
-def _processes(trace: Trace, spans: Spans, phased: PhasedTrace | None) -> pl.DataFrame:
+def _processes(
+    trace: Trace, spans: Spans, phased: PhasedTrace | None, captures: StreamCaptures
+) -> pl.DataFrame:
     size = trace.processes.height
     table = process_counts(trace, np.flatnonzero(spans.phase >= 0))
     thread_process = trace.threads["process"].to_numpy()
-    begins = stream_captures(trace, "Begin")["thread"].to_numpy()
+    of_op, kinds = trace.ops["process"].to_numpy(), trace.ops["kind"].to_physical().to_numpy()
     counts = {
-        "ops": trace.ops["process"],
-        "graph_rows": trace.ops.filter(pl.col("kind") == "graph")["process"],
-        "marks": thread_process[trace.marks["thread"].to_numpy()],
-        "captures": thread_process[begins],
+        "ops": _counted(of_op, size),
+        "graph_rows": _counted(of_op[kinds == OP_KINDS.index("graph")], size),
+        "marks": _counted(thread_process[trace.marks["thread"].to_numpy()], size),
+        "captures": _counted(thread_process[captures.begins["thread"].to_numpy()], size),
     }
-    table = table.with_columns(
-        pl.Series(name, np.bincount(rows, minlength=size)) for name, rows in counts.items()
-    )
-    times = trace.ops.group_by("process").agg(
-        first_op_ns=pl.col("start_ns").min(), last_op_ns=pl.col("end_ns").max()
-    )
-    parts = [times, _tails(trace), *([] if phased is None else [_launched(phased)])]
-    for part in parts:
+    table = table.with_columns(pl.Series(name, count) for name, count in counts.items())
+    launches = [_tails(trace, phased, captures)]
+    launches += [] if phased is None else [_ops(trace), _launched(phased)]
+    for part in launches:
         table = table.join(part, on="process", how="left", maintain_order="left")
     missing = [name for name in (*_MORE_COUNTS, *_TIMES) if name not in table.columns]
     return table.with_columns(pl.lit(None, pl.Int64).alias(name) for name in missing).select(
@@ -109,43 +113,74 @@ def _processes(trace: Trace, spans: Spans, phased: PhasedTrace | None) -> pl.Dat
     )
 
 
+def _counted(process: NDArray[np.int32], size: int) -> NDArray[np.int64]:
+    """How often each process occurs; mostly rows of one stand together."""
+    first = _first_rows(process)
+    return total_by(process[first].astype(np.int64), size, np.diff(np.append(first, process.size)))
+
+
+def _first_rows(process: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Where rows of another process begin."""
+    return np.flatnonzero(np.append(True, process[1:] != process[:-1])[: process.size])
+
+
+def _ops(trace: Trace) -> pl.DataFrame:
+    """First and last instant of the ops of each process."""
+    process = trace.ops["process"].to_numpy()
+    start, end = trace.ops["start_ns"].to_numpy(), trace.ops["end_ns"].to_numpy()
+    known, first_ns = _least(process, start)
+    _, last_ns = _least(process, -end)
+    return pl.DataFrame({"process": known, "first_op_ns": first_ns, "last_op_ns": -last_ns})
+
+
 def _launched(phased: PhasedTrace) -> pl.DataFrame:
     """How ops lie to their launches, by process."""
-    launch, process = phased.attribution.launch, phased.trace.ops["process"]
+    launch, process = phased.attribution.launch, phased.trace.ops["process"].to_numpy()
+    size = phased.trace.processes.height
     rows = np.flatnonzero((launch >= 0) & phased.collected)
-    called_ns = phased.trace.launches["start_ns"].to_numpy()[launch[rows]]
-    lead = pl.col("lead_ns")
-    leads = pl.DataFrame(
-        {"process": process.gather(rows), "lead_ns": phased.ops.start_ns[rows] - called_ns}
-    )
-    told = leads.group_by("process").agg(
-        launched_ops=pl.len().cast(pl.Int64),
-        early_ops=(lead < -CLOCK_SLACK_NS).sum().cast(pl.Int64),
-        earliest_lead_ns=lead.min(),
-    )
-    orphans = pl.DataFrame({"process": process.filter(pl.Series(launch < 0))})
-    counted = orphans.group_by("process").agg(orphans=pl.len().cast(pl.Int64))
-    return told.join(counted, on="process", how="full", coalesce=True)
+    lead_ns = phased.ops.start_ns[rows]
+    lead_ns -= phased.trace.launches["start_ns"].to_numpy()[launch[rows]]
+    of_lead = process[rows]
+    known, earliest_ns = _least(of_lead, lead_ns)
+    earliest = pl.DataFrame({"process": known, "earliest_lead_ns": earliest_ns})
+    counts = {
+        "launched_ops": of_lead,
+        "early_ops": of_lead[lead_ns < -CLOCK_SLACK_NS],
+        "orphans": process[launch < 0],
+    }
+    counted = {name: _counted(rows, size) for name, rows in counts.items()}
+    table = pl.DataFrame({"process": np.arange(size, dtype=np.int32), **counted})
+    return table.join(earliest, on="process", how="left", maintain_order="left")
 
 
-def _tails(trace: Trace) -> pl.DataFrame:
+def _least(
+    process: NDArray[np.int32], values: NDArray[np.int64]
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """The processes that have values, and the least of each."""
+    first = _first_rows(process)
+    if not first.size:
+        return process, values
+    known, place = np.unique(process[first], return_inverse=True)
+    return known, least_of(place, known.size, np.minimum.reduceat(values, first))
+
+
+def _tails(trace: Trace, phased: PhasedTrace | None, captures: StreamCaptures) -> pl.DataFrame:
     """The last launches of each process that left no op.
 
     Work on another stream may still have run: a tail is the end of a process in which launches
     without op outweigh the others most, `_STRAGGLER_WEIGHT` of them one that left an op.
     """
-    working = working_launches(trace)
-    lost = pl.Series(~has_ops(trace, working))
-    table = trace.launches[working].select("process", "start_ns", lost=lost)
-    counted = table.group_by("process").agg(
-        working_launches=pl.len().cast(pl.Int64),
-        some_lost=pl.col("lost").any() & ~pl.col("lost").all(),
-    )
+    working = working_launches(trace, captures)
+    lost = _without_op(trace, working, phased)
+    process, size = trace.launches["process"].to_numpy()[working], trace.processes.height
+    counts, lost_counts = _counted(process, size), _counted(process[lost], size)
+    rows = np.flatnonzero(((lost_counts > 0) & (lost_counts < counts))[process])
+    start_ns = trace.launches["start_ns"].to_numpy()[working[rows]]
     weight = pl.when("lost").then(1).otherwise(-_STRAGGLER_WEIGHT)
     most = pl.col("weight").max()
     in_tail = (pl.col("weight").cum_max(reverse=True) == most) & (most > 0)
     tail = (
-        table.join(counted.filter("some_lost"), on="process", how="semi")
+        pl.DataFrame({"process": process[rows], "start_ns": start_ns, "lost": lost[rows]})
         .sort("start_ns", descending=True)
         .with_columns(weight=weight.cum_sum().over("process"))
         .filter(pl.col("lost") & in_tail.over("process"))
@@ -154,14 +189,30 @@ def _tails(trace: Trace) -> pl.DataFrame:
         tail_launches=pl.len().cast(pl.Int64),
         tail_ns=pl.col("start_ns").max() - pl.col("start_ns").min(),
     )
-    return counted.drop("some_lost").join(spans, on="process", how="left")
+    table = pl.DataFrame({"process": np.arange(size, dtype=np.int32), "working_launches": counts})
+    return table.join(spans, on="process", how="left")
+
+
+def _without_op(
+    trace: Trace, launches: NDArray[np.int64], phased: PhasedTrace | None
+) -> NDArray[np.bool_]:
+    """Which launches left no op; most that did are the launch of one."""
+    lost = np.ones(trace.launches.height + 1, bool)
+    if phased is not None:
+        lost[phased.attribution.launch] = False  # of ops without a launch the one beyond the last
+    lost = lost[launches]
+    if lost.any():
+        lost[lost] = ~has_ops(trace, launches[lost])
+    return lost
 
 
 def _overheads(trace: Trace, spans: Spans) -> pl.DataFrame:
     """The recorder's own time while each process worked."""
+    own = own_overheads(trace)
+    if not own.height:
+        return pl.DataFrame(schema=_NO_OVERHEADS)
     own = (
-        own_overheads(trace)
-        .join(_work_times(trace, spans), on="process")
+        own.join(_work_times(trace, spans), on="process")
         .with_columns(
             start_ns=pl.max_horizontal("start_ns", "first_ns"),
             end_ns=pl.min_horizontal("end_ns", "last_ns"),
@@ -181,6 +232,14 @@ def _overheads(trace: Trace, spans: Spans) -> pl.DataFrame:
     )
 
 
+_NO_OVERHEADS: Final = {
+    "process": pl.Int32(),
+    "taken_ns": pl.Int64(),
+    "whole_ns": pl.Int64(),
+    "kinds": pl.List(pl.String),
+}
+
+
 def _work_times(trace: Trace, spans: Spans) -> pl.DataFrame:
     """First and last instant of each process's phase ranges, or else of its API calls."""
     of_phase = trace.ranges[np.flatnonzero(spans.phase >= 0)]
@@ -191,10 +250,10 @@ def _work_times(trace: Trace, spans: Spans) -> pl.DataFrame:
     return pl.concat([ranges, calls]).filter(pl.col("last_ns") > pl.col("first_ns"))
 
 
-def _phases(trace: Trace, spans: Spans) -> pl.DataFrame:
+def _phases(spans: Spans, captures: StreamCaptures) -> pl.DataFrame:
     ranges = np.bincount(spans.phase[spans.phase >= 0], minlength=len(spans.phases))
     captured = np.zeros(len(spans.phases), bool)
-    captured[captured_phases(trace, spans)] = True
+    captured[captured_phases(spans, captures)] = True
     columns = {"phase": pl.Series(spans.phases, dtype=pl.String), "ranges": ranges}
     return pl.DataFrame({**columns, "captured": pl.Series(captured, dtype=pl.Boolean)})
 

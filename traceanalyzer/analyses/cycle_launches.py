@@ -8,9 +8,12 @@ import numpy as np
 import polars as pl
 
 from traceanalyzer.phases.attribution import launched_by_graph_call
-from traceanalyzer.phases.grouping import distinct, parted
+from traceanalyzer.phases.grouping import parted
+from traceanalyzer.schema import OP_KINDS
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from traceanalyzer.phases.phased import PhasedTrace
 
 
@@ -21,24 +24,31 @@ def cycle_launches(phased: PhasedTrace) -> pl.DataFrame:
         One row a cycle and label that has any: cycle, label, graph_launches, kernel_launches. A
         replay counts once however many ops it left.
     """
-    kinds = phased.trace.ops["kind"].is_in(["kernel", "graph"]).to_numpy()
-    rows = np.flatnonzero((phased.cycle >= 0) & (phased.attribution.launch >= 0) & kinds)
+    kinds = phased.trace.ops["kind"].to_physical().to_numpy()
+    launched = (kinds == OP_KINDS.index("kernel")) | (kinds == OP_KINDS.index("graph"))
+    launched &= (phased.cycle >= 0) & (phased.attribution.launch >= 0)
     labels, launches = len(phased.labels), max(phased.trace.launches.height, 1)
-    slot = phased.cycle[rows] * labels + phased.label[rows]
-    key = slot * launches + phased.attribution.launch[rows]
+    key = phased.cycle * labels
+    key += phased.label
+    key *= launches
+    key += phased.attribution.launch
     # A replay's ops mostly follow one another: without the repeats few rows are left to compare.
-    keys, _ = distinct(key[np.append(True, key[1:] != key[:-1])[: key.size]])
-    slot, launch = parted(keys, launches)
-    slots, (place,) = distinct(slot)
-    by_graph = np.bincount(
-        place[launched_by_graph_call(phased.trace, launch)], minlength=slots.size
-    )
+    keys = np.sort(_without_repeats(key[launched]), kind="stable")
+    slot, launch = parted(_without_repeats(keys), launches)
+    first = np.flatnonzero(np.append(True, slot[1:] != slot[:-1])[: slot.size])
+    slots, count = slot[first], np.diff(np.append(first, slot.size))
+    by_graph = np.append(0, np.cumsum(launched_by_graph_call(phased.trace, launch)))
+    by_graph = by_graph[first + count] - by_graph[first]
     cycle, label = parted(slots, labels)
     return pl.DataFrame(
         {
             "cycle": cycle,
             "label": label,
             "graph_launches": by_graph,
-            "kernel_launches": np.bincount(place, minlength=slots.size) - by_graph,
+            "kernel_launches": count - by_graph,
         }
     )
+
+
+def _without_repeats(keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    return keys[np.append(True, keys[1:] != keys[:-1])[: keys.size]]

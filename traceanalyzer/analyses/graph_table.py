@@ -8,13 +8,13 @@ phases are matched in order of appearance.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
 
-from traceanalyzer.intervals import Intervals, Packing, added_to_union, total_by
-from traceanalyzer.phases.grouping import any_of, distinct, greatest_of, least_of, parted
+from traceanalyzer.intervals import Intervals, Packing, added_to_union, sorted_rows
+from traceanalyzer.phases.grouping import distinct, parted
 from traceanalyzer.phases.kernel_order import recurring_blocks
 
 if TYPE_CHECKING:
@@ -163,36 +163,44 @@ def _replays(phased: PhasedTrace) -> pl.DataFrame:
     (range).
     """
     rows, whole = _graph_ops(phased)
-    ops, launch = phased.ops.take(rows), phased.attribution.launch[rows]
     lanes, none = phased.ranks.size, phased.trace.launches.height
+    launch = phased.attribution.launch[rows]
     # Only a whole-graph row has no launch: it is a replay of its own.
-    keys, (replay,) = distinct(np.where(launch >= 0, launch, none + 1 + rows) * lanes + ops.lane)
-    count = keys.size
-    launched, lane = parted(keys, lanes)
-    first_ns = least_of(replay, count, ops.start_ns)
+    key = np.where(launch >= 0, launch, none + 1 + rows) * lanes + phased.ops.lane[rows]
+    if (key[1:] < key[:-1]).any():
+        order = sorted_rows(key)
+        rows, key = rows[order], key[order]
+    begins = np.append(True, key[1:] != key[:-1])[: key.size]
+    replay, first = np.cumsum(begins) - 1, np.flatnonzero(begins)
+    launched, lane = parted(key[first], lanes)
+    ops = phased.ops.take(rows)
+    first_ns = _each(np.minimum, ops.start_ns, first)
     told, carried = _told_places(phased, rows)
-    labels = np.zeros(count, np.int64)
-    np.bitwise_or.at(labels, replay, np.int64(1) << phased.label[rows])
     table = pl.DataFrame(
         {
             "lane": lane,
             "launch": np.where(launched < none, launched, none - 1 - launched),
             "first_ns": first_ns,
-            "span_ns": greatest_of(replay, count, ops.end_ns) - first_ns,
-            "busy_ns": total_by(replay, count, _added_ns(ops, replay, first_ns)),
-            "summed_ns": total_by(replay, count, ops.duration_ns),
-            "ops": np.bincount(replay, minlength=count),
-            "whole_graph": any_of(replay, count, whole[rows]),
-            "labels": labels,
-            "told": any_of(replay, count, told),
-            "carried": any_of(replay, count, carried),
-            "row": least_of(replay, count, rows),
-            "cycle": greatest_of(replay, count, phased.cycle[rows]),
-            "span": greatest_of(replay, count, phased.attribution.span[rows]),
+            "span_ns": _each(np.maximum, ops.end_ns, first) - first_ns,
+            "busy_ns": _each(np.add, _added_ns(ops, replay, first_ns), first),
+            "summed_ns": _each(np.add, ops.duration_ns, first),
+            "ops": np.diff(np.append(first, rows.size)),
+            "whole_graph": _each(np.logical_or, whole[rows], first),
+            "labels": _each(np.bitwise_or, np.int64(1) << phased.label[rows], first),
+            "told": _each(np.logical_or, told, first),
+            "carried": _each(np.logical_or, carried, first),
+            "row": rows[first],
+            "cycle": _each(np.maximum, phased.cycle[rows], first),
+            "span": _each(np.maximum, phased.attribution.span[rows], first),
         }
     )
-    identity = _identities(phased.trace.ops, rows, replay, count)
+    identity = _identities(phased.trace.ops, rows, replay, first.size)
     return table.with_columns(identity=identity).sort("lane", "first_ns", "row")
+
+
+def _each(joined: np.ufunc, values: NDArray[Any], first: Int64s) -> NDArray[Any]:
+    """The values of each replay joined into one; replays follow one another, none is empty."""
+    return joined.reduceat(values, first) if first.size else values
 
 
 def _graph_ops(phased: PhasedTrace) -> tuple[Int64s, NDArray[np.bool_]]:
@@ -228,12 +236,14 @@ def _identities(ops: pl.DataFrame, rows: Int64s, replay: Int64s, count: int) -> 
     found = np.zeros(count, np.uint64)
     known = np.zeros(count, bool)
     for kind, column in enumerate((*_IDENTITIES, "name")):
-        if (pending := ~known).any():
-            ids = ops[column]
-            held = np.flatnonzero(pending[replay] & ids.is_not_null().to_numpy()[rows])
-            known[replay[held]] = True
-            sets = _sets(ids.gather(rows[held]), replay[held], (kind, count))
-            found = np.where(pending, sets, found)
+        ids = ops[column]
+        if known.all() or ids.null_count() == ids.len():
+            continue
+        pending = ~known
+        held = np.flatnonzero(pending[replay] & ids.is_not_null().to_numpy()[rows])
+        known[replay[held]] = True
+        sets = _sets(ids.gather(rows[held]), replay[held], (kind, count))
+        found = np.where(pending, sets, found)
     return pl.Series("identity", found)
 
 

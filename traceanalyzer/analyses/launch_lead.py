@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from traceanalyzer.intervals import sorted_rows
+from traceanalyzer.phases.grouping import parted
 
 if TYPE_CHECKING:
     from traceanalyzer.phases.device_order import DeviceOrder
@@ -31,18 +32,19 @@ def host_lead(phased: PhasedTrace, order: DeviceOrder) -> pl.DataFrame:
     """
     labels = len(phased.labels)
     groups = phased.ranks.size * labels
-    op = order.op[phased.attribution.launch[order.op] >= 0]
-    key = phased.attribution.launch[op] * groups
-    key += phased.ops.lane[op] * labels + phased.label[op]
+    key = phased.attribution.launch * groups
+    key += phased.ops.lane * labels
+    key += phased.label
+    key = key[order.op]
     # A replay's ops mostly follow one another: without the repeats few rows are left to sort.
-    fresh = np.append(True, key[1:] != key[:-1])[: key.size]
-    op, key = op[fresh], key[fresh]
+    fresh = np.flatnonzero(np.append(True, key[1:] != key[:-1])[: key.size] & (key >= 0))
+    key = key[fresh]
     rows = sorted_rows(key)
     key = key[rows]
     first = np.append(True, key[1:] != key[:-1])[: key.size]
-    op = op[rows[first]]
-    launched_ns = phased.trace.launches["start_ns"].to_numpy()[phased.attribution.launch[op]]
-    group = phased.ops.lane[op] * labels + phased.label[op]
+    op = order.op[fresh[rows[first]]]
+    launch, group = parted(key[first], max(groups, 1))
+    launched_ns = phased.trace.launches["start_ns"].to_numpy()[launch]
     return (
         pl.DataFrame({"group": group, "lead_ns": phased.ops.start_ns[op] - launched_ns})
         .group_by("group")

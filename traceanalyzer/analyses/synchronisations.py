@@ -47,7 +47,7 @@ def synchronisations(trace: Trace, spans: Spans) -> pl.DataFrame:
         pl.DataFrame(
             {
                 "label": label[known],
-                "scope": pl.Series(scope, dtype=pl.String).filter(pl.Series(known)),
+                "scope": scope.filter(pl.Series(known)),
                 "host_ns": calls.duration_ns[known],
             }
         )
@@ -58,7 +58,7 @@ def synchronisations(trace: Trace, spans: Spans) -> pl.DataFrame:
     )
 
 
-def _blocking_calls(trace: Trace) -> tuple[NDArray[np.int64], list[str]]:
+def _blocking_calls(trace: Trace) -> tuple[NDArray[np.int64], pl.Series]:
     """Rows in `trace.launches` of the blocking calls, and the scope of each."""
     text = pl.col("text").str
     is_copy = text.contains(_COPIES) & ~text.contains("Async", literal=True)
@@ -67,9 +67,9 @@ def _blocking_calls(trace: Trace) -> tuple[NDArray[np.int64], list[str]]:
         pl.when(matched).then(pl.lit(scope)) for matched, scope in [*matches, (is_copy, "copy")]
     ]
     scopes = trace.names.select(scope=pl.coalesce(found))["scope"]
-    named = scopes.gather(trace.launches["name"])
-    rows = np.flatnonzero(named.is_not_null().to_numpy())
-    return rows, named.drop_nulls().to_list()
+    name = trace.launches["name"].to_numpy()
+    rows = np.flatnonzero(scopes.is_not_null().to_numpy()[name])
+    return rows, scopes.gather(name[rows])
 
 
 def _labels(trace: Trace, spans: Spans, rows: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -54,7 +54,12 @@ def times_of(measured: Measured, bucket: NDArray[np.int64]) -> pl.DataFrame:
     assert len({(each.bucket, each.label) for each in found}) == len(found)
     for each in found:
         assert (bucket[each.times["cycle"].to_numpy()] == each.bucket).all()
-    parts = [each.times.with_columns(label=pl.lit(each.label)) for each in found]
+    parts = [
+        each.times.with_columns(
+            each.kernels[each.times["kernel"].to_list()], label=pl.lit(each.label)
+        )
+        for each in found
+    ]
     return pl.concat(parts) if parts else pl.DataFrame(schema=_TIMES)
 
 

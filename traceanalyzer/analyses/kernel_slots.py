@@ -88,15 +88,17 @@ class KernelSlots:
         label: The phase.
         blocks: Blocks of the commonest order; a slot's number is its place in them, one after
             another.
-        times: One row a cycle, kernel and slot: cycle, kernel (its name), class (its name), slot
-            (`NO_SLOT` for ops beyond the order), ops (those that start in the cycle), busy_ns.
-            Cycles with a whole-graph row of the phase are left out; over the rows of a class
-            busy_ns is its busy time in the others.
+        kernels: Names and classes of the kernels, in words: kernel, class.
+        times: One row a cycle, kernel and slot: cycle, kernel (row in `kernels`), slot (`NO_SLOT`
+            for ops beyond the order), ops (those that start in the cycle), busy_ns. Cycles with a
+            whole-graph row of the phase are left out; over the rows of a class busy_ns is its
+            busy time in the others.
     """
 
     bucket: int
     label: int
     blocks: list[Block]
+    kernels: pl.DataFrame
     times: pl.DataFrame
 
 
@@ -125,15 +127,16 @@ def kernel_slots(found: KernelRuns, bucket: Int64s, texts: pl.Series) -> Iterato
             for (run,), alike in own.group_by("run")
         ]
         parts.append(_ran_on(found.late, own))
-        yield KernelSlots(number, label, blocks, _told_in_words(_added_up(parts), texts))
+        kernels, times = _added_up(parts)
+        yield KernelSlots(number, label, blocks, _told_in_words(kernels, texts), times)
 
 
-def _told_in_words(times: pl.DataFrame, texts: pl.Series) -> pl.DataFrame:
+def _told_in_words(kernels: pl.DataFrame, texts: pl.Series) -> pl.DataFrame:
     """With the kernels' names and, in the words of the report, the classes."""
-    return times.with_columns(
-        kernel=texts.gather(times["name"]).fill_null("unnamed"),
-        **{"class": pl.Series(CLASSES).gather(times["class"])},
-    ).drop("name")
+    return kernels.select(
+        kernel=texts.gather(kernels["name"]).fill_null("unnamed"),
+        **{"class": pl.Series(CLASSES).gather(kernels["class"])},
+    )
 
 
 class _Times(NamedTuple):
@@ -147,27 +150,32 @@ class _Times(NamedTuple):
     busy_ns: Int64s
 
 
-def _added_up(parts: list[_Times]) -> pl.DataFrame:
-    """One row a cycle, name, class and slot, in that order: these, ops, busy_ns."""
+def _added_up(parts: list[_Times]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The kernels, and their time.
+
+    Returns:
+        Kernels by name and class: these. One row a cycle, kernel and slot, in that order: these,
+        ops, busy_ns.
+    """
     whole = _Times._make(np.concatenate(columns) for columns in zip(*parts, strict=True))
-    radices = [1 + int(column.max(initial=0)) for column in whole]
-    inner = (whole.name * radices[2] + whole.kernel_class) * radices[3] + whole.slot
-    cycles, (outer,) = distinct(whole.cycle)
-    inners, (inner,) = distinct(inner)
-    keys, (place,) = distinct(outer * max(inners.size, 1) + inner)
-    outer, inner = parted(keys, max(inners.size, 1))
-    rest, slot = parted(inners[inner], radices[3])
-    name, kernel_class = parted(rest, radices[2])
-    return pl.DataFrame(
+    classes, slots = (1 + int(each.max(initial=0)) for each in (whole.kernel_class, whole.slot))
+    kernels, (kernel,) = distinct(whole.name * classes + whole.kernel_class)
+    cycles, (cycle,) = distinct(whole.cycle)
+    inners, (inner,) = distinct(kernel * slots + whole.slot)
+    keys, (place,) = distinct(cycle * max(inners.size, 1) + inner)
+    cycle, inner = parted(keys, max(inners.size, 1))
+    kernel, slot = parted(inners[inner], slots)
+    name, kernel_class = parted(kernels, classes)
+    times = pl.DataFrame(
         {
-            "cycle": cycles[outer],
-            "name": name,
-            "class": kernel_class,
+            "cycle": cycles[cycle],
+            "kernel": kernel,
             "slot": slot + NO_SLOT,
             "ops": total_by(place, keys.size, whole.ops),
             "busy_ns": total_by(place, keys.size, whole.busy_ns),
         }
     )
+    return pl.DataFrame({"name": name, "class": kernel_class}), times
 
 
 class _Runs:

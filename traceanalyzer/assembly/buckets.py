@@ -136,7 +136,8 @@ def estimated_mean(by_lane: Sequence[NDArray[np.int64]]) -> Estimated:
     if first is None:
         return Estimated(mean)
     alike = all(first.low <= float(values.mean()) <= first.high for values in by_lane[1:])
-    found = [first] if alike else [block_mean(values.tolist()) for values in by_lane]
+    others = [] if alike else by_lane[1:]
+    found = [first, *(block_mean(values.tolist()) for values in others)]
     sizes = [len(values) for values in by_lane[: len(found)]]
     below = above = 0.0
     for each, size in zip(found, sizes, strict=True):

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
+from traceanalyzer.phases.grouping import distinct, ordered
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -55,7 +57,7 @@ def match(ops: pl.DataFrame, lanes: int) -> Int64s:
     """Put the ops of all lanes together that are one collective.
 
     Args:
-        ops: place (any number, unique), lane, identity, label, name, start_ns.
+        ops: place (any number, ascending), lane, identity, label, name, start_ns.
         lanes: How many lanes there have to be.
 
     Returns:
@@ -63,21 +65,34 @@ def match(ops: pl.DataFrame, lanes: int) -> Int64s:
         lane's start. Where the lanes do not have equally many ops of one identity, label and
         name, their order says nothing and none of those is matched.
     """
-    key = ["identity", "label", "name"]
-    ordered = (
-        ops.filter(pl.col("identity") != NO_IDENTITY)
-        .sort("start_ns", "place")
-        .with_columns(
-            order=pl.int_range(pl.len()).over("lane", *key), count=pl.len().over("lane", *key)
-        )
-    )
-    alike = (
-        (pl.col("lane").n_unique() == lanes) & (pl.col("count").min() == pl.col("count").max())
-    ).over(key)
-    rows = ordered.filter(alike).sort(*key, "order", "lane")
-    places = rows["place"].to_numpy().reshape(-1, lanes)
-    starts = rows["start_ns"].to_numpy().reshape(-1, lanes)
-    return places[np.argsort(starts[:, 0], kind="stable")] if rows.height else places
+    ops = ops.filter(pl.col("identity") != NO_IDENTITY)
+    alike = np.zeros(ops.height, np.int64)
+    for column in ("identity", "label", "name"):
+        known, (place,) = distinct(_ints(ops[column]))
+        kinds, (alike,) = distinct(alike * max(known.size, 1) + place)
+    known, (lane,) = distinct(_ints(ops["lane"]))
+    if known.size != lanes:
+        return np.zeros((0, lanes), np.int64)
+    start_ns, slot = ops["start_ns"].to_numpy(), alike * lanes + lane
+    count = np.bincount(slot, minlength=kinds.size * lanes)
+    before = np.cumsum(count) - count
+    rows = ordered(slot, start_ns)
+    slot = slot[rows]
+    nth = np.arange(rows.size) - before[slot]
+    count = count.reshape(-1, lanes)
+    matched = (count == count[:, :1]).all(axis=1)
+    size = np.where(matched, count[:, 0], 0) * lanes
+    kept = matched[alike[rows]]
+    row, slot, nth = rows[kept], slot[kept], nth[kept]
+    by_collective = np.empty(row.size, np.int64)
+    by_collective[(np.cumsum(size) - size)[slot // lanes] + nth * lanes + slot % lanes] = row
+    found = by_collective.reshape(-1, lanes)
+    found = found[np.argsort(start_ns[found[:, 0]], kind="stable")]
+    return _ints(ops["place"])[found]
+
+
+def _ints(column: pl.Series) -> Int64s:
+    return column.cast(pl.Int64).to_numpy()
 
 
 def clock_offsets(end_ns: Int64s) -> Int64s:

@@ -281,9 +281,9 @@ def _slow_variance(values: list[float], waves: int) -> float:
     return total / waves
 
 
-@lru_cache(maxsize=_MOST_WAVES)
+@lru_cache(maxsize=4 * _MOST_WAVES)
 def _cosine_wave(count: int, wave: int) -> array[float]:
-    """Kept, because the phases of one bucket are means over the same cycles."""
+    """Kept, because the phases of one bucket are means over the same cycles, or all but a few."""
     turn = math.pi * wave / count
     return array("d", (math.cos(turn * (at + 0.5)) for at in range(count)))
 

@@ -10,10 +10,9 @@ import polars as pl
 from traceanalyzer.intervals import total_by
 from traceanalyzer.kernels.classification import CLASSES
 from traceanalyzer.phases.cycles import KEPT
+from traceanalyzer.phases.grouping import distinct, parted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from traceanalyzer.phases.op_groups import OpGroups
@@ -60,11 +59,8 @@ def longest_kernels(
         (its name). Of equal ones the first by name.
     """
     keys = ["bucket", "label", "class"]
-    pieces = [
-        _summed(piece, bucket[piece["cycle"].to_numpy()], [*keys, "name"])
-        for piece in by_cycle.iter_slices(_ROWS_AT_ONCE)
-    ]
-    summed = pl.concat([_summed(by_cycle.clear(), bucket[:0], [*keys, "name"]), *pieces])
+    pieces = [_summed(piece, bucket, texts.len()) for piece in by_cycle.iter_slices(_ROWS_AT_ONCE)]
+    summed = pl.concat([_summed(by_cycle.clear(), bucket, texts.len()), *pieces])
     summed = summed.group_by(*keys, "name").agg(pl.sum("ns"))
     named = summed.with_columns(kernel=texts.gather(summed["name"]))
     return (
@@ -76,6 +72,17 @@ def longest_kernels(
     )
 
 
-def _summed(by_cycle: pl.DataFrame, bucket: NDArray[np.int64], keys: Sequence[str]) -> pl.DataFrame:
-    table = by_cycle.drop("cycle").with_columns(bucket=pl.Series(bucket, dtype=pl.Int64))
-    return table.filter(pl.col("bucket") >= 0).group_by(keys).agg(pl.sum("ns"))
+def _summed(by_cycle: pl.DataFrame, bucket: NDArray[np.int64], names: int) -> pl.DataFrame:
+    """Time by bucket, label, class and name."""
+    numbers = ("cycle", "label", "class", "name")
+    cycle, label, row, name = (by_cycle[each].cast(pl.Int64).to_numpy() for each in numbers)
+    outer = bucket[cycle]
+    counts = outer >= 0
+    labels, classes, names = 1 + int(label.max(initial=0)), len(CLASSES), max(names, 1)
+    key = ((outer * labels + label) * classes + row) * names + name
+    groups, (place,) = distinct(key[counts])
+    ns = total_by(place, groups.size, by_cycle["ns"].to_numpy()[counts])
+    rest, name = parted(groups, names)
+    rest, row = parted(rest, classes)
+    outer, label = parted(rest, labels)
+    return pl.DataFrame({"bucket": outer, "label": label, "class": row, "name": name, "ns": ns})

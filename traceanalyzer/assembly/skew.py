@@ -16,6 +16,7 @@ from traceanalyzer.analyses.collective_wait import (
     RESOLVABLE,
     SEPARATED,
 )
+from traceanalyzer.intervals import total_by
 from traceanalyzer.kernels.classification import WHOLE_GRAPH
 from traceanalyzer.kernels.collectives import shipped_families
 from traceanalyzer.report import (
@@ -88,11 +89,13 @@ class _Group:
     def __init__(self, timing: Timing, sources: SkewSources, waits: CollectiveWaits) -> None:
         self.timing, self.sources, self.waits = timing, sources, waits
         self.lanes = waits.group.lanes
-        kept = np.flatnonzero(timing.kept())
-        own = _in_cycles(sources.classes.filter(pl.col("lane").is_in(self.lanes)), kept)
-        self.graphs = own.filter(pl.col("class") == WHOLE_GRAPH)
-        self.busy = own.group_by("cycle", "lane", "label").agg(pl.sum("busy_ns"))
-        self.ops = _in_cycles(waits.ops.select(_TOLD), kept)
+        own = timing.kept() & np.isin(timing.cycles.spans.lane, self.lanes)
+        classes = _in_cycles(sources.classes, np.flatnonzero(own))
+        self.graphs = classes.filter(pl.col("class") == WHOLE_GRAPH)
+        self.busy = _by_cycle_and_label(classes, own.size, len(timing.labels))
+        ops = _in_cycles(waits.ops.select(_TOLD), np.flatnonzero(own))
+        by_lane = ops.partition_by("lane", as_dict=True)
+        self.ops = {lane: by_lane.get((lane,), ops.clear()) for lane in self.lanes}
         self.resolved = self._resolved_labels()
 
     def has_any(self) -> bool:
@@ -145,7 +148,7 @@ class _Group:
     def _phases(self) -> list[CollectiveWait]:
         found = []
         for lane in sorted(self.lanes):
-            of_label = self.ops.filter(pl.col("lane") == lane).partition_by("label", as_dict=True)
+            of_label = self.ops[lane].partition_by("label", as_dict=True)
             found += [self._phase(of_label[label], lane, *label) for label in sorted(of_label)]
         return [phase for phase in found if phase is not None]
 
@@ -155,10 +158,9 @@ class _Group:
         ops = _in_cycles(own, seen)
         if not ops.height:
             return None
-        here = (pl.col("lane") == lane) & (pl.col("label") == label)
         known = ops.filter(pl.col("reason") == SEPARATED)
         cycles = seen.size
-        busy = _total(_in_cycles(self.busy.filter(here), seen), "busy_ns") / cycles
+        busy = int(self.busy[seen, label].sum()) / cycles
         told = known.height > 0 and label in self.resolved
         wait = _total(known, "wait_ns") / cycles
         separated = _total(known, "duration_ns") / cycles
@@ -179,8 +181,7 @@ class _Group:
     def _rank(self, lane: int) -> RankSkew:
         number, idle = self.sources.numbers[lane], int(self.sources.idle_cycles[lane])
         seen = self._seen_cycles(lane)
-        known = self.ops.filter(
-            pl.col("lane") == lane,
+        known = self.ops[lane].filter(
             pl.col("reason") == SEPARATED,
             pl.col("label").is_in(self.resolved),
         )
@@ -225,11 +226,11 @@ class _Group:
 
     def _cost_by_cycle(self) -> NDArray[np.int64]:
         """What each lane costs, by the order of its cycles: shape (cycles, lanes)."""
-        known = self.ops.filter(pl.col("label").is_in(self.resolved)).drop_nulls("cost_ns")
         seen = [self._seen_cycles(lane) for lane in self.lanes]
         costs = np.zeros((min(rows.size for rows in seen), len(self.lanes)), np.int64)
         for place, cycles in enumerate(seen):
-            own = known.filter(pl.col("lane") == self.lanes[place])
+            own = self.ops[self.lanes[place]].drop_nulls("cost_ns")
+            own = own.filter(pl.col("label").is_in(self.resolved))
             own = _in_cycles(own, cycles[: len(costs)])
             at = np.searchsorted(cycles, own["cycle"].to_numpy())
             np.add.at(costs[:, place], at, own["cost_ns"].to_numpy())
@@ -238,11 +239,11 @@ class _Group:
     def _waiting_included(self) -> list[WaitingIncluded]:
         whole = _total(self.waits.ops, "duration_ns")
         rows = (
-            self.waits.ops.with_columns(
+            self.waits.ops.filter((pl.col("reason") != SEPARATED) | self._is_unresolved())
+            .with_columns(
                 family=pl.when(pl.col("reason") == FAMILY).then("family").otherwise(-1),
                 reason=pl.when(self._is_unresolved()).then(len(REASONS)).otherwise("reason"),
             )
-            .filter(pl.col("reason") != SEPARATED)
             .group_by("reason", "family")
             .agg(pl.len().alias("ops"), pl.sum("duration_ns"))
             .sort(-pl.col("duration_ns"), "reason", "family")
@@ -277,6 +278,13 @@ def _in_cycles(rows: pl.DataFrame, cycles: NDArray[np.int64]) -> pl.DataFrame:
     chosen = np.zeros(2 + max(int(cycle.max(initial=-1)), int(cycles.max(initial=-1))), bool)
     chosen[cycles] = True  # the last stays false, for -1
     return rows.filter(pl.Series(chosen[cycle]))
+
+
+def _by_cycle_and_label(classes: pl.DataFrame, cycles: int, labels: int) -> NDArray[np.int64]:
+    """Busy time in cycles, of shape (cycles, labels)."""
+    place = classes["cycle"].cast(pl.Int64).to_numpy() * labels + classes["label"].to_numpy()
+    busy_ns = total_by(place, cycles * labels, classes["busy_ns"].to_numpy())
+    return busy_ns.reshape(cycles, labels)
 
 
 def _total(rows: pl.DataFrame, column: str) -> int:

@@ -18,7 +18,6 @@ from traceanalyzer.intervals import (
     Packing,
     added_to_union,
     earliest_at,
-    overlapping,
     places_in,
     sweep,
     total_by,
@@ -214,19 +213,6 @@ def test_sums_by_group_are_exact(pairs: list[tuple[int, int]]) -> None:
     assert found.dtype == np.int64
     assert found.tolist() == [
         sum(value for of, value in pairs if of == group) for group in range(4)
-    ]
-
-
-@examples()
-@given(_lists, _lists, _origins)
-def test_stretches_that_share_time_with_others_are_told(
-    rows: list[Row], others: list[Row], origin: int
-) -> None:
-    stretches, known = union(intervals(rows, origin)), union(intervals(others, origin))
-    shared = covered(rows) & covered(others)
-    assert overlapping(stretches, known).tolist() == [
-        any(lane == of and start <= time < end for of, time in shared)
-        for lane, start, end in rows_of(stretches, origin)
     ]
 
 

@@ -201,23 +201,6 @@ def _union_keys(packing: Packing, lane: Int64s, intervals: Intervals) -> tuple[I
     return start[opens], reached[closes]
 
 
-def overlapping(stretches: Intervals, others: Intervals) -> NDArray[np.bool_]:
-    """Which stretches share time with one of the others.
-
-    Args:
-        stretches: None empty.
-        others: Disjoint, by lane and start, none empty.
-    """
-    packing = Packing.covering(
-        max(_lanes(stretches), _lanes(others)),
-        (stretches.start_ns, stretches.end_ns, others.start_ns, others.end_ns),
-    )
-    ends = packing.key(others.lane, others.end_ns)
-    starts = np.append(packing.key(others.lane, others.start_ns), np.iinfo(np.int64).max)
-    next_one = places_in(ends, packing.key(stretches.lane, stretches.start_ns), "right")
-    return np.asarray(starts[next_one] < packing.key(stretches.lane, stretches.end_ns))
-
-
 @dataclass(frozen=True, slots=True)
 class Segments:
     """Stretches of a lane during which the same set of labels is active.

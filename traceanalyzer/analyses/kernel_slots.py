@@ -114,6 +114,7 @@ def kernel_slots(found: KernelRuns, bucket: Int64s, texts: pl.Series) -> Iterato
     cycles = found.cycles.with_columns(
         bucket=pl.Series(bucket[found.cycles["cycle"].to_numpy()]),
         order=pl.Series(runs.first_alike[found.cycles["run"].to_numpy()]),
+        same=pl.Series(runs.first_same[found.cycles["run"].to_numpy()]),
         begin=pl.Series(runs.begins(found.cycles["run"].to_numpy())),
     ).filter(pl.col("bucket") >= 0)
     orders = {key: runs.names(run) for key, run in _commonest(cycles).items()}
@@ -124,7 +125,7 @@ def kernel_slots(found: KernelRuns, bucket: Int64s, texts: pl.Series) -> Iterato
         slots = _Slots(np.array(order), slots_in_order(blocks))
         parts = [
             _by_slot(alike, runs.kernels(run), slots, busy_ns)
-            for (run,), alike in own.group_by("run")
+            for (run,), alike in own.group_by("same")
         ]
         parts.append(_ran_on(found.late, own))
         kernels, times = _added_up(parts)
@@ -179,7 +180,11 @@ def _added_up(parts: list[_Times]) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 
 class _Runs:
-    """The runs of a table by number; those of several parts may run the same kernels alike."""
+    """The runs of a table by number; those of several parts may run the same kernels alike.
+
+    `first_alike` is the first run with the same names as each, `first_same` that with the same
+    classes too.
+    """
 
     def __init__(self, found: KernelRuns) -> None:
         number = found.runs["run"].to_numpy()
@@ -187,11 +192,9 @@ class _Runs:
         size = 1 + int(number.max(initial=-1))
         self._length = np.bincount(number, minlength=size)
         self._first = np.append(0, np.cumsum(self._length))
-        known: dict[bytes, int] = {}
-        self.first_alike = np.array(
-            [known.setdefault(self._name[self._place(run)].tobytes(), run) for run in range(size)],
-            np.int64,
-        )
+        self.first_alike = _first_equal([self._name[self._place(run)] for run in range(size)])
+        kernel = self._name.astype(np.int64) * len(CLASSES) + self._class
+        self.first_same = _first_equal([kernel[self._place(run)] for run in range(size)])
 
     def _place(self, run: int) -> slice:
         return slice(self._first[run], self._first[run + 1])
@@ -208,6 +211,13 @@ class _Runs:
     def begins(self, of_cycle: Int64s) -> Int64s:
         """Where the ops of each cycle begin, whose runs follow one another."""
         return np.append(0, np.cumsum(self._length[of_cycle]))[:-1]
+
+
+def _first_equal(rows: list[NDArray[np.generic]]) -> Int64s:
+    """The first of those that hold the same as each."""
+    known: dict[bytes, int] = {}
+    places = [known.setdefault(row.tobytes(), place) for place, row in enumerate(rows)]
+    return np.array(places, np.int64)
 
 
 def _commonest(cycles: pl.DataFrame) -> dict[tuple[int, int], int]:

@@ -6,16 +6,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from tests.strategies import RULES
 from traceanalyzer.analyses.collective_wait import collective_waits, collectives_of
 from traceanalyzer.analyses.gaps import CAUSES, explain_gaps
 from traceanalyzer.analyses.kernel_classes import busy_pieces
-from traceanalyzer.analyses.phase_time import active_time, cycle_time, phase_segments
+from traceanalyzer.analyses.phase_time import active_time_of_ops, cycle_time
 from traceanalyzer.kernels.classification import class_of_ops
 from traceanalyzer.phases.cycles import STATES
 from traceanalyzer.phases.device_order import device_order
+from traceanalyzer.phases.idle_time import idle_time
 from traceanalyzer.phases.op_groups import op_groups
 from traceanalyzer.phases.phased import settle_phases
 from traceanalyzer.pipeline import AnalysisOptions
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
     from traceanalyzer.analyses.collective_wait import CollectiveWaits
     from traceanalyzer.analyses.kernel_classes import BusyPieces
     from traceanalyzer.analyses.phase_time import ActiveTime, CycleTime
-    from traceanalyzer.intervals import Segments
     from traceanalyzer.phases.device_order import DeviceOrder
+    from traceanalyzer.phases.idle_time import IdleTime
     from traceanalyzer.phases.parallel_groups import ParallelGroup
     from traceanalyzer.phases.phased import PhasedTrace
     from traceanalyzer.phases.rules import Rules
@@ -54,19 +53,16 @@ class Measured:
         return busy_pieces(self.phased, self.order, op_groups(self.phased))
 
     @cached_property
-    def segments(self) -> Segments:
-        work = np.flatnonzero(self.phased.collected)
-        return phase_segments(
-            self.phased.ops.take(work), self.phased.label[work], self.phased.cycles
-        )
+    def idle(self) -> IdleTime:
+        return idle_time(self.order, self.phased.cycles)
 
     @cached_property
     def active(self) -> ActiveTime:
-        return active_time(self.phased.cycles, self.segments)
+        return active_time_of_ops(self.phased, self.order)
 
     @cached_property
     def gaps(self) -> pl.DataFrame:
-        return explain_gaps(self.phased, self.segments)
+        return explain_gaps(self.phased, self.order, self.idle)
 
     @cached_property
     def time(self) -> CycleTime:

@@ -17,7 +17,7 @@ from traceanalyzer.intervals import (
     Intervals,
     Packing,
     added_to_union,
-    earliest_at,
+    lowest_of_equals,
     places_in,
     sweep,
     total_by,
@@ -127,29 +127,16 @@ def test_sweep_holds_as_many_labels_as_it_promises() -> None:
 
 
 @examples()
-@given(_lists, st.data(), _lists, _origins)
-def test_earliest_at_finds_the_next_to_start(
-    rows: list[Row], data: st.DataObject, at: list[Row], origin: int
-) -> None:
-    rank = data.draw(st.lists(st.integers(0, 2), min_size=len(rows), max_size=len(rows)))
-    found = earliest_at(intervals(rows, origin), ints(rank), intervals(at, origin)).tolist()
-    for (lane, _, instant), row in zip(at, found, strict=True):
-        later = {
-            place: (start, rank[place])
-            for place, (of, start, end) in enumerate(rows)
-            if of == lane and start >= instant and end > start
-        }
-        assert later[row] == min(later.values()) if later else row == -1
-
-
-@pytest.mark.parametrize("count", [4, 40, 400])
-def test_of_equals_the_first_row_is_taken_whatever_sort_this_machine_has(count: int) -> None:
-    rows = [(0, start, start + 1) for start in (row * 7 % 5 for row in range(count))]
-    at = [(0, 0, start) for start in sorted({start for _, start, _ in rows})]
-    found = earliest_at(intervals(rows), ints([0] * count), intervals(at))
-    assert found.tolist() == [
-        min(row for row, (_, start, _) in enumerate(rows) if start == instant) for *_, instant in at
-    ]
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2)), min_size=1, max_size=10))
+def test_of_equal_keys_the_row_of_lowest_rank_is_taken(pairs: list[tuple[int, int]]) -> None:
+    keys = sorted(key for key, _ in pairs)
+    rank = [rank for _, rank in pairs]
+    rows = list(range(len(pairs)))[::-1]
+    first = [keys.index(key) for key in sorted(set(keys))]
+    found = lowest_of_equals(ints(keys), ints(rank), ints(rows), ints(first)).tolist()
+    for key, row in zip(sorted(set(keys)), found, strict=True):
+        equal = [rows[place] for place, other in enumerate(keys) if other == key]
+        assert row == min(equal, key=lambda each: (rank[each], equal.index(each)))
 
 
 def containers_of(rows: Sequence[Row], inner: Row) -> list[int]:
@@ -263,7 +250,6 @@ def test_keys_that_would_not_fit_are_an_input_error() -> None:
         lambda: added_to_union(broken, ints([0, 0])),
         lambda: sweep(broken, ints([0, 0]), intervals([])),
         lambda: Containers(broken).innermost(broken),
-        lambda: earliest_at(broken, ints([0, 0]), broken),
     ):
         with pytest.raises(InputError, match="too far apart"):
             work()
@@ -284,7 +270,6 @@ def test_nothing_in_nothing_out() -> None:
     assert union(intervals([(1, 5, 5)])).size == 0
     assert added_to_union(none, ints([])).size == 0
     assert sweep(none, ints([]), none).spans.size == 0
-    assert earliest_at(none, ints([]), one).tolist() == [-1]
     assert Containers(none).innermost(one).tolist() == [-1]
     assert [part.size for part in Containers(none).all_of(one)] == [0, 0]
     assert [part.size for part in Containers(one).all_of(none)] == [0, 0]

@@ -9,8 +9,7 @@ import pytest
 
 from tests.harness import SAMPLE_TRACES
 from tests.simulation.conftest import FUSED, SERVERS
-from traceanalyzer.analyses.gaps import CAUSES, explain_gaps
-from traceanalyzer.analyses.phase_time import CycleTime, active_time, cycle_time, phase_segments
+from traceanalyzer.assembly.cycle_timing import gpu_timing
 from traceanalyzer.importers import load
 from traceanalyzer.phases.cycles import STATES
 from traceanalyzer.phases.phased import PhasedTrace, settle_phases
@@ -29,6 +28,7 @@ from traceanalyzer.simulation import (
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from traceanalyzer.analyses.phase_time import CycleTime
     from traceanalyzer.trace import Trace
 
 COUNTS = ("ops", "kernels", "kernel_ns", "graph_rows", "graph_row_ns", "launches", "graph_launches")
@@ -85,10 +85,7 @@ def test_totals_of_every_rank_and_phase_are_the_truth(server: Server) -> None:
 
 def timed(trace: Trace) -> tuple[PhasedTrace, CycleTime]:
     phased = settle_phases(trace, Rules.shipped())
-    segments = phase_segments(phased.ops, phased.label, phased.cycles)
-    shape = (len(phased.labels), len(CAUSES))
-    active, gaps = active_time(phased.cycles, segments), explain_gaps(phased, segments)
-    return phased, cycle_time(phased.cycles.spans.size, active, gaps, shape)
+    return phased, gpu_timing(phased).time
 
 
 def test_cycles_and_their_windows_are_the_truth(server: Server) -> None:

@@ -25,7 +25,6 @@ MAX_LABELS = 62
 """Labels that `sweep` tells apart: each is one bit of a positive int64."""
 
 _KEY_BITS = 63
-_INSTANTS_AT_ONCE = 1 << 17
 _FEWER = 4
 """Wanted keys to each that is there, from which on it costs less to look up these among those."""
 _MOST_STEPS = 64
@@ -272,52 +271,15 @@ def _joined(column: list[Int64s]) -> Int64s:
     return joined
 
 
-def earliest_at(intervals: Intervals, rank: Int64s, at: Intervals) -> Int64s:
-    """The interval that starts first at or after an instant of its lane.
+def lowest_of_equals(key: Int64s, rank: Int64s, rows: Int64s, first: Int64s) -> Int64s:
+    """The row of lowest rank among those of equal keys.
 
     Args:
-        intervals: Candidates; empty ones never count.
-        rank: Among equal starts the lower one is taken.
-        at: Instants: `at.end_ns` on `at.lane`.
-
-    Returns:
-        Row in `intervals` of each instant, -1 when nothing starts there or later.
+        key: Sorted.
+        rank: Of each row.
+        rows: Row of each key.
+        first: Places of keys, each the first of its equals.
     """
-    filled = intervals.end_ns > intervals.start_ns
-    if not filled.any():
-        return np.full(at.size, -1, np.int64)
-    lanes = max(_lanes(intervals), _lanes(at))
-    packing = Packing.covering(lanes, (intervals.start_ns, at.end_ns))
-    key, rows = _by_start(packing, intervals, filled)
-    earliest = np.full(at.size, -1, np.int64)
-    for begin in range(0, at.size, _INSTANTS_AT_ONCE):
-        some = at.part(slice(begin, begin + _INSTANTS_AT_ONCE))
-        first = places_in(key, packing.key(some.lane, some.end_ns), "left")
-        found = first < key.size
-        first = np.minimum(first, key.size - 1)
-        if lanes > 1:
-            found &= packing.lane(key[first]) == some.lane
-        lowest = _lowest_of_equals(key, rank, rows, first)
-        earliest[begin : begin + some.size] = np.where(found, lowest, -1)
-    return earliest
-
-
-def _by_start(
-    packing: Packing, intervals: Intervals, chosen: NDArray[np.bool_]
-) -> tuple[Int64s, Int64s]:
-    """Keys of the chosen intervals' starts in order, and their rows; of equals the lower first."""
-    key = packing.key(intervals.lane, intervals.start_ns)
-    rows = None if chosen.all() else np.flatnonzero(chosen)
-    key = key if rows is None else key[rows]
-    if np.any(key[1:] < key[:-1]):
-        order = sorted_rows(key)
-        key.sort(kind="stable")
-        return key, order if rows is None else rows[order]
-    return key, np.arange(key.size) if rows is None else rows
-
-
-def _lowest_of_equals(key: Int64s, rank: Int64s, rows: Int64s, first: Int64s) -> Int64s:
-    """From the first of each run of equal sorted keys, the row of its lowest rank."""
     best, place = first.copy(), first + 1
     pending = np.flatnonzero(place < key.size)
     while (pending := pending[key[place[pending]] == key[first[pending]]]).size:

@@ -130,7 +130,7 @@ def _identity(rows: list[dict[str, Any]]) -> tuple[object, ...]:
 def test_graphs_are_those_found_by_trying_all_rows(trace: Trace) -> None:
     measured = Measured(trace, RULES)
     bucket = np.full(measured.phased.cycles.spans.size, -1)
-    table = graph_table(graphs_of(measured.phased, measured.segments), bucket)
+    table = graph_table(graphs_of(measured.phased, measured.idle), bucket)
     by_graph: dict[tuple[object, ...], list[Replay]] = defaultdict(list)
     for replay in replays(trace):
         by_graph[replay.lane, replay.whole, *replay.identity].append(replay)

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from traceanalyzer.intervals import Containers, Intervals, Packing, earliest_at, places_in, total_by
+from traceanalyzer.intervals import (
+    Containers,
+    Intervals,
+    Packing,
+    lowest_of_equals,
+    places_in,
+    total_by,
+)
 from traceanalyzer.phases.attribution import launch_intervals
 from traceanalyzer.phases.device_work import stream_lanes
 from traceanalyzer.phases.grouping import distinct, parted
@@ -20,7 +27,8 @@ from traceanalyzer.phases.grouping import distinct, parted
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from traceanalyzer.intervals import Segments
+    from traceanalyzer.phases.device_order import DeviceOrder
+    from traceanalyzer.phases.idle_time import IdleTime
     from traceanalyzer.phases.phased import PhasedTrace
 
     Int64s = NDArray[np.int64]
@@ -36,27 +44,25 @@ _AT_ONCE: Final = 1 << 17
 """Gaps whose causes are looked up together."""
 
 
-def explain_gaps(phased: PhasedTrace, segments: Segments) -> pl.DataFrame:
+def explain_gaps(phased: PhasedTrace, order: DeviceOrder, idle: IdleTime) -> pl.DataFrame:
     """Find the gaps between ops and their causes.
 
     Args:
         phased: A trace with settled phases.
-        segments: Its timeline, cut at cycle borders.
+        order: Its ops in the order of their starts.
+        idle: Its idle time.
 
     Returns:
         One row a gap piece: lane, cycle (-1 outside), label, cause (place in `CAUSES`), ns.
     """
-    idle = np.flatnonzero(segments.active == 0)
-    pieces = segments.spans.take(idle)
-    ender = earliest_at(phased.ops, _precedence(phased), pieces)
-    cycle = phased.cycles.at(pieces)
+    cycle = phased.cycles.at(idle.spans)
+    ender = _enders(phased, idle)
     # What no op ends counts only inside a cycle, whose time has to be somebody's all the same.
-    counted = (ender >= 0) | (cycle >= 0)
-    if not counted.all():
+    counted = np.flatnonzero((ender >= 0) | (cycle >= 0))
+    pieces, since_ns = idle.spans, idle.since_ns
+    if counted.size < ender.size:
         pieces, cycle = pieces.take(counted), cycle[counted]
-        ender, idle = ender[counted], idle[counted]
-    since_ns = _idle_since(segments, idle)
-    del idle
+        ender, since_ns = ender[counted], since_ns[counted]
     nobody = len(phased.labels) - 1
     label = np.where(ender >= 0, np.append(phased.label, nobody)[ender], nobody)
     table = {
@@ -66,7 +72,7 @@ def explain_gaps(phased: PhasedTrace, segments: Segments) -> pl.DataFrame:
         "ns": pieces.duration_ns,
     }
     del pieces, cycle, label
-    return pl.DataFrame({**table, "cause": _causes(phased, since_ns, ender)})
+    return pl.DataFrame({**table, "cause": _causes(phased, order, since_ns, ender)})
 
 
 def gap_sums(gaps: pl.DataFrame, labels: int) -> pl.DataFrame:
@@ -82,6 +88,15 @@ def gap_sums(gaps: pl.DataFrame, labels: int) -> pl.DataFrame:
     return pl.DataFrame(dict(zip(columns, summed, strict=True)))
 
 
+def _enders(phased: PhasedTrace, idle: IdleTime) -> Int64s:
+    """The op that ends each idle stretch, -1 for none."""
+    ender = np.full(idle.next_op.size, -1, np.int64)
+    ended = np.flatnonzero(idle.next_op >= 0)
+    ops = idle.ops
+    ender[ended] = lowest_of_equals(ops.start, _precedence(phased), ops.op, idle.next_op[ended])
+    return ender
+
+
 def _precedence(phased: PhasedTrace) -> Int64s:
     """Which of several ops that start together ends a gap: by phase, then by launch time."""
     launches = phased.trace.launches["start_ns"].to_numpy()
@@ -91,18 +106,11 @@ def _precedence(phased: PhasedTrace) -> Int64s:
     return packing.key(phased.label, start)
 
 
-def _idle_since(segments: Segments, idle: Int64s) -> Int64s:
-    """When the device went idle, for gap pieces that a cycle border cut off the gap's beginning."""
-    spans = segments.spans
-    continues = np.zeros(idle.size, bool)
-    continues[1:] = (idle[1:] == idle[:-1] + 1) & (spans.lane[idle[1:]] == spans.lane[idle[:-1]])
-    first = np.maximum.accumulate(np.where(continues, 0, np.arange(idle.size)))
-    return spans.start_ns[idle][first]
-
-
-def _causes(phased: PhasedTrace, since_ns: Int64s, ender: Int64s) -> NDArray[np.int8]:
+def _causes(
+    phased: PhasedTrace, order: DeviceOrder, since_ns: Int64s, ender: Int64s
+) -> NDArray[np.int8]:
     """Cause of each gap, some at a time: what is looked up for each then takes little memory."""
-    known = _Known.of(phased)
+    known = _Known(_blocking_calls(phased), _told_to_wait(phased, order), _Replays.of(phased))
     cause = np.full(ender.size, UNKNOWN, np.int8)
     for first in range(0, ender.size, _AT_ONCE):
         some = slice(first, first + _AT_ONCE)
@@ -119,27 +127,13 @@ class _Known:
 
     Attributes:
         blocking: Calls during which the host waits for the GPU.
-        waits: See `_stream_waits`.
-        stream: Lane of the stream of each op, and how many there may be; None without waits.
-        previous: See `_previous_in_stream`; None without waits.
+        waited: Whether each op's stream was told to wait; None without such records.
         replays: See `_Replays`; None where none ran on several streams.
     """
 
     blocking: Containers
-    waits: Intervals
-    stream: tuple[Int64s, int] | None
-    previous: Int64s | None
+    waited: NDArray[np.bool_] | None
     replays: _Replays | None
-
-    @classmethod
-    def of(cls, phased: PhasedTrace) -> _Known:
-        """Look it up."""
-        told = phased.trace.syncs.filter(pl.col("kind") == "stream_wait_event")
-        stream = stream_lanes(phased) if told.height and phased.ops.size else None
-        waits = _stream_waits(phased, told, stream)
-        stream = stream if waits.size else None
-        previous = None if stream is None else _previous_in_stream(phased, *stream)
-        return cls(_blocking_calls(phased), waits, stream, previous, _Replays.of(phased))
 
 
 def _cause_of_launched(
@@ -153,11 +147,12 @@ def _cause_of_launched(
     instants = Intervals(calls.lane[late], idle_ns[late], idle_ns[late])
     found[late[known.blocking.innermost(instants) >= 0]] = SYNCHRONISATION
     ops = ender[early]
-    waited = _told_to_wait(phased, known, ops)
+    if known.waited is not None:
+        found[early[known.waited[ops]]] = DEPENDENCY
     if known.replays is not None:
         launch, stream = phased.attribution.launch[ops], phased.trace.ops["stream_id"].gather(ops)
-        waited |= known.replays.after_other_branch(idle_ns[early], launch, stream.to_numpy())
-    found[early[waited]] = DEPENDENCY
+        joined = known.replays.after_other_branch(idle_ns[early], launch, stream.to_numpy())
+        found[early[joined]] = DEPENDENCY
     return found
 
 
@@ -170,51 +165,43 @@ def _blocking_calls(phased: PhasedTrace) -> Containers:
     return Containers(launch_intervals(trace, rows))
 
 
-def _told_to_wait(phased: PhasedTrace, known: _Known, ops: Int64s) -> NDArray[np.bool_]:
-    """Whether the op's stream was told to wait for an event just before the op's launch.
+def _told_to_wait(phased: PhasedTrace, order: DeviceOrder) -> NDArray[np.bool_] | None:
+    """Whether each op's stream was told to wait for an event just before the op's launch.
 
-    The wait has to lie between the launch of the stream's previous op and this op's launch.
+    The wait has to lie between the launch of the stream's previous op and this op's launch. None
+    where no stream was told to wait.
     """
-    if known.stream is None or known.previous is None:
-        return np.zeros(ops.size, bool)
-    waits, (stream, streams) = known.waits, known.stream
-    launches = phased.trace.launches["start_ns"].to_numpy()
-    launch, previous = phased.attribution.launch, known.previous[ops]
-    called, lane = launches[launch[ops]], stream[ops]
-    before = np.where(previous >= 0, launch[previous], -1)
-    since = np.where(before >= 0, launches[before], np.iinfo(np.int64).min)
-    packing = Packing.covering(streams, (called, waits.start_ns))
+    told = phased.trace.syncs.filter(pl.col("kind") == "stream_wait_event")
+    called = phased.trace.launches["start_ns"].to_numpy()
+    if not told.height or not order.op.size or not called.size:
+        return None
+    lane, lanes = stream_lanes(phased)
+    waits = _stream_waits(phased, told, lane, lanes)
+    if not waits.size:
+        return None
+    stream = lane[order.op].astype(np.min_scalar_type(lanes))  # small numbers sort in no time
+    by_stream = order.op[np.argsort(stream, kind="stable")]
+    lane, launch = lane[by_stream], phased.attribution.launch[by_stream]
+    called_ns = called[launch]  # of no launch that of any, which does not count
+    since_ns = np.full(lane.size, np.iinfo(np.int64).min)
+    follows = (lane[1:] == lane[:-1]) & (launch[:-1] >= 0)
+    since_ns[1:] = np.where(follows, called_ns[:-1], since_ns[1:])
+    packing = Packing.covering(lanes, (called_ns, waits.start_ns))
     keys = packing.key(waits.lane, waits.start_ns)
-    place = places_in(keys, packing.key(lane, called), "right") - 1
-    told = (place >= 0) & (waits.lane[place] == lane)
-    return np.asarray(told & (waits.start_ns[place] > since))
+    place = places_in(keys, packing.key(lane, called_ns), "right") - 1
+    held = (place >= 0) & (waits.lane[place] == lane) & (launch >= 0)
+    waited = np.zeros(phased.ops.size, bool)
+    waited[by_stream] = held & (waits.start_ns[place] > since_ns)
+    return waited
 
 
-def _previous_in_stream(phased: PhasedTrace, stream: Int64s, streams: int) -> Int64s:
-    """The op before each one on its stream, -1 for none; what was not collected is none."""
-    packing = Packing.covering(streams, (phased.ops.start_ns,))
-    order = np.argsort(packing.key(stream, phased.ops.start_ns), kind="stable")
-    if not phased.collected.all():
-        order = order[phased.collected[order]]
-    own = stream[order]
-    same = own[1:] == own[:-1]
-    del own
-    previous = np.full(stream.size, -1, np.int64)
-    previous[order[1:]] = np.where(same, order[:-1], -1)
-    return previous
-
-
-def _stream_waits(
-    phased: PhasedTrace, waits: pl.DataFrame, stream: tuple[Int64s, int] | None
-) -> Intervals:
+def _stream_waits(phased: PhasedTrace, waits: pl.DataFrame, lane: Int64s, lanes: int) -> Intervals:
     """Stream-wait-event records, by the lane of the stream that was told to wait, then time."""
-    if stream is None:
-        return Intervals(*(np.zeros(0, np.int64),) * 3)
     # A record may leave out its device; a stream id alone is then all there is to go by.
     here = pl.col("device_id").is_null() | (pl.col("device_id") == pl.col("device_id_right"))
     rows = (
         waits.select("process", "device_id", "stream_id", "start_ns", "end_ns")
-        .join(_streams(phased, *stream), on=["process", "stream_id"], how="inner")
+        .join(_streams(phased, lane, lanes), on=["process", "stream_id"], how="inner")
         .filter(here)
         .sort("lane", "start_ns")
     )

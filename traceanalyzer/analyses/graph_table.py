@@ -20,7 +20,7 @@ from traceanalyzer.phases.kernel_order import recurring_blocks
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from traceanalyzer.intervals import Segments
+    from traceanalyzer.phases.idle_time import IdleTime
     from traceanalyzer.phases.phased import PhasedTrace
 
     Int64s = NDArray[np.int64]
@@ -51,10 +51,10 @@ class Graphs:
     replays: pl.DataFrame
 
 
-def graphs_of(phased: PhasedTrace, segments: Segments) -> Graphs:
-    """The graphs of a trace with settled phases; `segments` is its timeline."""
+def graphs_of(phased: PhasedTrace, idle: IdleTime) -> Graphs:
+    """The graphs of a trace with settled phases; `idle` is its idle time."""
     replays = _replays(phased)
-    launches = _launches(phased, segments, replays)
+    launches = _launches(phased, idle, replays)
     replays = replays.with_columns(launches, cycle=_cycles(phased, replays))
     # Recorded whole and node by node a graph is two: tracing nodes changes its time.
     one = ["lane", "whole_graph", "identity"]
@@ -296,7 +296,7 @@ def _cycles(phased: PhasedTrace, replays: pl.DataFrame) -> pl.Series:
     return launched_for.fill_null(replays["cycle"])
 
 
-def _launches(phased: PhasedTrace, segments: Segments, replays: pl.DataFrame) -> list[pl.Series]:
+def _launches(phased: PhasedTrace, idle: IdleTime, replays: pl.DataFrame) -> list[pl.Series]:
     """Length of each launch call, and the part of it that the GPU was idle for the replay.
 
     Null where there is no launch row.
@@ -308,7 +308,7 @@ def _launches(phased: PhasedTrace, segments: Segments, replays: pl.DataFrame) ->
         return [pl.Series(name, [None] * launch.size, pl.Int64) for name in _LAUNCH_COLUMNS]
     start, end = calls["start_ns"].to_numpy(), calls["end_ns"].to_numpy()
     first = replays["first_ns"].to_numpy()
-    idle_since = _idle_since(segments, replays["lane"].to_numpy(), first)
+    idle_since = _idle_since(idle, replays["lane"].to_numpy(), first)
     waited = np.maximum(np.minimum(end, first) - np.maximum(start, idle_since), 0)
     values = (end - start, waited)
     return [
@@ -320,27 +320,17 @@ def _launches(phased: PhasedTrace, segments: Segments, replays: pl.DataFrame) ->
 _LAUNCH_COLUMNS: Final = ("launch_ns", "waited_ns")
 
 
-def _idle_since(segments: Segments, lane: Int64s, at_ns: Int64s) -> Int64s:
-    """Start of the idle time that lasts until each instant, or the instant itself for none.
-
-    Segments of a lane leave no time out between its ops, but cycle borders cut idle time.
-    """
-    spans, idle = segments.spans, segments.active == 0
+def _idle_since(idle: IdleTime, lane: Int64s, at_ns: Int64s) -> Int64s:
+    """Start of the idle time that lasts until each instant, or the instant itself for none."""
+    spans = idle.spans
     if not spans.size:
         return at_ns
     lanes = 1 + int(max(spans.lane.max(), lane.max(initial=0)))
     packing = Packing.covering(lanes, (spans.start_ns, at_ns))
     keys = packing.key(spans.lane, spans.start_ns)
     place = np.searchsorted(keys, packing.key(lane, at_ns)) - 1
-    known = (place >= 0) & (spans.lane[place] == lane)
-    since = np.where(known, np.minimum(at_ns, spans.end_ns[place]), at_ns)
-    pending = np.flatnonzero(known)
-    while (pending := pending[idle[place[pending]]]).size:
-        since[pending] = spans.start_ns[place[pending]]
-        place[pending] -= 1
-        before = place[pending]
-        pending = pending[(before >= 0) & (spans.lane[before] == lane[pending])]
-    return since
+    idles = (place >= 0) & (spans.lane[place] == lane) & (spans.end_ns[place] >= at_ns)
+    return np.where(idles, idle.since_ns[place], at_ns)
 
 
 def _blocks(phased: PhasedTrace, graphs: pl.DataFrame) -> pl.Series:

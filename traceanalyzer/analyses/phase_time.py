@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from traceanalyzer.intervals import Intervals, Segments, joined_segments, sweep, total_by
+from traceanalyzer.intervals import (
+    Intervals,
+    Segments,
+    joined_segments,
+    places_in,
+    sweep,
+    total_by,
+)
 from traceanalyzer.phases.attribution import launched_by_graph_call
 from traceanalyzer.phases.grouping import distinct, parted
 from traceanalyzer.schema import OP_KINDS
@@ -24,6 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from traceanalyzer.phases.cycles import Cycles
+    from traceanalyzer.phases.device_order import DeviceOrder
     from traceanalyzer.phases.phased import PhasedTrace
 
 
@@ -133,6 +141,35 @@ def active_time(cycles: Cycles, segments: Segments) -> ActiveTime:
     if not parts:
         return ActiveTime(*(np.zeros(0, np.int64),) * 4)
     return ActiveTime(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def active_time_of_ops(phased: PhasedTrace, order: DeviceOrder) -> ActiveTime:
+    """The same for the ops of a trace, of which only those that share their time are divided.
+
+    Args:
+        phased: A trace with settled phases.
+        order: Its ops in the order of their starts.
+    """
+    ops, cut = order.filled(), phased.cycles.borders(order.packing)
+    alone = ops.alone()
+    alone &= places_in(cut, ops.end, "left") <= places_in(cut, ops.start, "right")
+    own, shared = ops.op[alone], ops.op[~alone]
+    lanes, labels = phased.ranks.size, len(phased.labels)
+    cycle, lane = phased.cycle[own], phased.ops.lane[own]
+    slot = np.where(cycle >= 0, lanes + cycle, lane) * labels + phased.label[own]
+    slots = (lanes + phased.cycles.spans.size) * labels
+    ns = total_by(slot, slots, phased.ops.end_ns[own] - phased.ops.start_ns[own])
+    group, label = parted(np.flatnonzero(ns), labels)
+    cycle = np.maximum(group - lanes, -1)
+    lane = np.where(cycle >= 0, np.append(phased.cycles.spans.lane, 0)[cycle], group)
+    divided = phase_segments(phased.ops.take(shared), phased.label[shared], phased.cycles)
+    rest = active_time(phased.cycles, divided)
+    return ActiveTime(
+        np.concatenate((lane, rest.lane)),
+        np.concatenate((cycle, rest.cycle)),
+        np.concatenate((np.int64(1) << label, rest.active)),
+        np.concatenate((ns[ns != 0], rest.ns)),
+    )
 
 
 def cycle_time(

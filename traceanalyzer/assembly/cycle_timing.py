@@ -5,32 +5,32 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traceanalyzer.analyses.buckets import buckets_of, cycle_buckets, host_shapes
-from traceanalyzer.analyses.gaps import CAUSES
+from traceanalyzer.analyses.gaps import CAUSES, explain_gaps
 from traceanalyzer.analyses.host_time import BETWEEN_RANGES, time_between
-from traceanalyzer.analyses.phase_time import active_time, cycle_time, phase_segments
+from traceanalyzer.analyses.phase_time import (
+    active_time,
+    active_time_of_ops,
+    cycle_time,
+    phase_segments,
+)
 from traceanalyzer.assembly.timing import Timing
+from traceanalyzer.phases.device_order import device_order
+from traceanalyzer.phases.idle_time import idle_time
 from traceanalyzer.phases.phased import OTHER
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from traceanalyzer.analyses.host_time import HostWork
-    from traceanalyzer.intervals import Segments
     from traceanalyzer.phases.phased import PhasedTrace
     from traceanalyzer.phases.spans import Spans
     from traceanalyzer.trace import Trace
 
 
-def gpu_timing(phased: PhasedTrace, segments: Segments, gaps: pl.DataFrame) -> Timing:
-    """Cycles of every rank.
-
-    Args:
-        phased: A trace with settled phases.
-        segments: Its timeline by the set of phases that run.
-        gaps: Its idle time by cause.
-    """
+def gpu_timing(phased: PhasedTrace) -> Timing:
+    """Cycles of every rank of a trace with settled phases."""
+    order = device_order(phased)
+    gaps = explain_gaps(phased, order, idle_time(order, phased.cycles))
     shape = (len(phased.labels), len(CAUSES))
-    active = active_time(phased.cycles, segments)
+    active = active_time_of_ops(phased, order)
     time = cycle_time(phased.cycles.spans.size, active, gaps, shape)
     return Timing(phased.labels, CAUSES, phased.cycles, time, cycle_buckets(phased))
 

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from traceanalyzer.analyses.gaps import explain_gaps
 from traceanalyzer.analyses.host_time import host_work
-from traceanalyzer.analyses.phase_time import phase_segments
 from traceanalyzer.assembly.buckets import bucket_order
 from traceanalyzer.assembly.cycle_timing import gpu_timing, host_timing
 from traceanalyzer.phases.attribution import METHODS
@@ -77,10 +75,7 @@ def derived_tables(trace: Trace, rules: Rules, *, infer: bool = True) -> dict[st
         cycles = cycle_table(timing, ranks, spans.number)
         return {ATTRIBUTED_OPS.name: ATTRIBUTED_OPS.empty(), CYCLES.name: cycles}
     phased = settle_phases(trace, rules, infer=infer)
-    timed = phased.collected
-    segments = phase_segments(phased.ops.take(timed), phased.label[timed], phased.cycles)
-    timing = gpu_timing(phased, segments, explain_gaps(phased, segments))
-    cycles = cycle_table(timing, phased.ranks.number, phased.spans.number)
+    cycles = cycle_table(gpu_timing(phased), phased.ranks.number, phased.spans.number)
     return {ATTRIBUTED_OPS.name: attributed_ops(phased), CYCLES.name: cycles}
 
 

@@ -66,6 +66,12 @@ class Cycles:
     state: NDArray[np.int64]
     stalling: Stalling | None = None
 
+    def borders(self, packing: Packing) -> NDArray[np.int64]:
+        """Where cycles start and end, as keys in order, each once."""
+        spans = self.spans
+        times = (spans.start_ns, spans.end_ns)
+        return np.unique(np.concatenate([packing.key(spans.lane, time) for time in times]))
+
     def at(self, points: Intervals) -> NDArray[np.int64]:
         """The cycle in which each interval starts, -1 for none."""
         if not self.spans.size:

@@ -27,12 +27,22 @@ class DeviceOrder:
         start: Its start.
         end: Its end.
         reached: The last end of those before it; of the first its own start.
+        packing: How keys are packed.
     """
 
     op: Int64s
     start: Int64s
     end: Int64s
     reached: Int64s
+    packing: Packing
+
+    def filled(self) -> DeviceOrder:
+        """The same without ops that take no time."""
+        filled = self.end > self.start
+        if filled.all():
+            return self
+        start, end = self.start[filled], self.end[filled]
+        return DeviceOrder(self.op[filled], start, end, _reached(start, end), self.packing)
 
     def alone(self) -> Bools:
         """Which ones share none of their time with others of their device."""
@@ -54,7 +64,12 @@ def device_order(phased: PhasedTrace) -> DeviceOrder:
     start, end = packing.key(ops.lane, ops.start_ns), packing.key(ops.lane, ops.end_ns)
     order = sorted_rows(start)
     start, end = start[order], end[order]
+    op = order if rows is None else rows[order]
+    return DeviceOrder(op, start, end, _reached(start, end), packing)
+
+
+def _reached(start: Int64s, end: Int64s) -> Int64s:
     reached = np.empty_like(end)
     reached[:1] = start[:1]
     np.maximum.accumulate(end[:-1], out=reached[1:])
-    return DeviceOrder(order if rows is None else rows[order], start, end, reached)
+    return reached

@@ -21,9 +21,8 @@ from traceanalyzer.analyses.kernel_slots import kernel_runs
 from traceanalyzer.analyses.launch_lead import host_lead
 from traceanalyzer.analyses.longest_kernels import kernels_by_cycle
 from traceanalyzer.analyses.phase_time import (
-    active_time,
+    active_time_of_ops,
     cycle_time,
-    phase_segments,
     phase_totals,
 )
 from traceanalyzer.analyses.replayed_ops import replayed_ops
@@ -33,6 +32,7 @@ from traceanalyzer.assembly.kernel_slots import SLOT_PHASES
 from traceanalyzer.phases.carried_layers import CarriedPhase
 from traceanalyzer.phases.cycles import KEPT
 from traceanalyzer.phases.device_order import device_order
+from traceanalyzer.phases.idle_time import idle_time
 from traceanalyzer.phases.inference import LaneInference
 from traceanalyzer.phases.op_groups import op_groups
 from traceanalyzer.pipeline.figures import cycle_tables, record_table
@@ -40,34 +40,32 @@ from traceanalyzer.pipeline.measured import narrow
 
 if TYPE_CHECKING:
     from traceanalyzer.analyses.kernel_classes import BusyPieces
+    from traceanalyzer.phases.device_order import DeviceOrder
     from traceanalyzer.phases.phased import PhasedTrace
 
 
 def measured_on_gpu(phased: PhasedTrace) -> dict[str, pl.DataFrame]:
     """The tables of processes whose ops have phases, by their names in `Tables`."""
     found: dict[str, pl.DataFrame] = {}
-    for measured in (_timing, _worked, _launched, _told):
+    order = device_order(phased)
+    for measured in (_timing, _worked, _told):
         give_back_freed_memory()
-        found |= {name: narrow(table) for name, table in measured(phased).items()}
+        found |= {name: narrow(table) for name, table in measured(phased, order).items()}
     return found
 
 
-def _timing(phased: PhasedTrace) -> dict[str, pl.DataFrame]:
+def _timing(phased: PhasedTrace, order: DeviceOrder) -> dict[str, pl.DataFrame]:
     """What the timeline of the lanes tells."""
-    timed = phased.collected
-    segments = phase_segments(phased.ops.take(timed), phased.label[timed], phased.cycles)
+    idle = idle_time(order, phased.cycles)
+    gaps, graphs = explain_gaps(phased, order, idle), graphs_of(phased, idle)
+    del idle
     give_back_freed_memory()
-    gaps = explain_gaps(phased, segments)
-    give_back_freed_memory()
-    active = active_time(phased.cycles, segments)
+    active = active_time_of_ops(phased, order)
     shape = (len(phased.labels), len(CAUSES))
     time = cycle_time(phased.cycles.spans.size, active, gaps, shape)
     summed_gaps = gap_sums(gaps, len(phased.labels))
     del gaps
-    graphs, totals = graphs_of(phased, segments), phase_totals(phased, active)
-    del segments
-    give_back_freed_memory()
-    lost = np.bincount(phased.ops.lane[~timed], minlength=phased.ranks.size)
+    lost = np.bincount(phased.ops.lane[~phased.collected], minlength=phased.ranks.size)
     process = np.array(phased.ranks.process, np.int64)
     return {
         "lanes": pl.DataFrame(
@@ -76,7 +74,7 @@ def _timing(phased: PhasedTrace) -> dict[str, pl.DataFrame]:
         **cycle_tables(phased.cycles, cycle_shapes(phased), time),
         "gaps": summed_gaps,
         **_stalling(phased),
-        "totals": totals,
+        "totals": phase_totals(phased, active),
         "graphs": graphs.graphs,
         "replays": graphs.replays,
     }
@@ -90,9 +88,9 @@ def _stalling(phased: PhasedTrace) -> dict[str, pl.DataFrame]:
     return {"stalls": found.stalls, "stalled_cycles": pl.DataFrame(of_cycle)}
 
 
-def _worked(phased: PhasedTrace) -> dict[str, pl.DataFrame]:
+def _worked(phased: PhasedTrace, order: DeviceOrder) -> dict[str, pl.DataFrame]:
     """What is told of the ops in the order of their starts, and by cycle and kernel."""
-    order, groups = device_order(phased), op_groups(phased)
+    groups = op_groups(phased)
     found = collectives_of(phased, order, groups.class_of_op)
     return {
         "collectives": found.ops,
@@ -120,14 +118,10 @@ def _busy(phased: PhasedTrace, pieces: BusyPieces) -> dict[str, pl.DataFrame]:
     }
 
 
-def _launched(phased: PhasedTrace) -> dict[str, pl.DataFrame]:
-    """What the launches tell."""
-    return {"launches": cycle_launches(phased)}
-
-
-def _told(phased: PhasedTrace) -> dict[str, pl.DataFrame]:
+def _told(phased: PhasedTrace, _: DeviceOrder) -> dict[str, pl.DataFrame]:
     """What stands beside the timeline."""
     return {
+        "launches": cycle_launches(phased),
         "parts": sub_phase_time(phased),
         "syncs": synchronisations(phased.trace, phased.spans),
         "inferred": record_table(LaneInference, phased.inference.lanes if phased.inference else ()),

@@ -182,16 +182,18 @@ def _told_to_wait(phased: PhasedTrace, order: DeviceOrder) -> NDArray[np.bool_] 
     stream = lane[order.op].astype(np.min_scalar_type(lanes))  # small numbers sort in no time
     by_stream = order.op[np.argsort(stream, kind="stable")]
     lane, launch = lane[by_stream], phased.attribution.launch[by_stream]
-    called_ns = called[launch]  # of no launch that of any, which does not count
+    called_ns = called[launch]
     since_ns = np.full(lane.size, np.iinfo(np.int64).min)
     follows = (lane[1:] == lane[:-1]) & (launch[:-1] >= 0)
-    since_ns[1:] = np.where(follows, called_ns[:-1], since_ns[1:])
+    np.copyto(since_ns[1:], called_ns[:-1], where=follows)
+    rows = np.flatnonzero(launch >= 0)
+    lane, called_ns, since_ns = lane[rows], called_ns[rows], since_ns[rows]
     packing = Packing.covering(lanes, (called_ns, waits.start_ns))
     keys = packing.key(waits.lane, waits.start_ns)
     place = places_in(keys, packing.key(lane, called_ns), "right") - 1
-    held = (place >= 0) & (waits.lane[place] == lane) & (launch >= 0)
+    held = (place >= 0) & (waits.lane[place] == lane) & (waits.start_ns[place] > since_ns)
     waited = np.zeros(phased.ops.size, bool)
-    waited[by_stream] = held & (waits.start_ns[place] > since_ns)
+    waited[by_stream[rows]] = held
     return waited
 
 

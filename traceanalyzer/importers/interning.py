@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 _MOST_ROWS_AN_ID: Final = 4
 _FEW_ROWS: Final = 1024
+_FEW_IDS: Final = 16
 
 
 class Names:
@@ -58,6 +62,23 @@ class Ids:
 
     def rows(self, ids: pl.Series) -> pl.Series:
         """Row numbers (Int32) of an Int64 series; null stays null."""
+        found = None if ids.null_count() else self._known(ids.to_numpy())
+        return self._learnt(ids) if found is None else found
+
+    def _known(self, ids: NDArray[np.int64]) -> pl.Series | None:
+        """The rows of ids that are all among a few known ones.
+
+        Comparing 65,536 with each of eight takes a fifth of the time of hashing them.
+        """
+        if len(self._rows) > _FEW_IDS:
+            return None
+        after = np.zeros(ids.size, np.int32)
+        for known, row in self._rows.items():
+            after += (ids == known) * np.int32(row + 1)
+        return pl.Series(after - np.int32(1)) if after.all() else None
+
+    def _learnt(self, ids: pl.Series) -> pl.Series:
+        """The rows of ids of which some may be new."""
         distinct = ids.unique()
         known = distinct.to_list()
         rows = self._rows

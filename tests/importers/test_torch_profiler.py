@@ -21,7 +21,7 @@ from tests.harness import needs_shared, shared_folder
 from tests.strategies import examples
 from traceanalyzer import schema
 from traceanalyzer.errors import InputError
-from traceanalyzer.importers import kineto_json, torch_profiler
+from traceanalyzer.importers import kineto_columns, kineto_json, torch_profiler
 from traceanalyzer.importers.kineto_text import TraceText
 from traceanalyzer.progress import silent
 
@@ -455,10 +455,14 @@ def _scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextmanager
 def pieces_of(size: int) -> Iterator[None]:
-    """Read so many bytes at a time, here only: a fixture would outlast the examples of a test."""
+    """Read so many bytes at a time, and sort a few spans at a time, inside of this only.
+
+    A fixture would outlast the examples of a test.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kineto_json, "HEAD_BYTES", size)
         patch.setattr(kineto_json, "PIECE_BYTES", size)
+        patch.setattr(kineto_columns, "_SPANS_AT_ONCE", 1 + size // 300)
         yield
 
 
@@ -665,7 +669,7 @@ def test_a_byte_order_mark_is_left_out_of_the_smallest_pieces(
 def test_usual_events_are_decoded_in_pieces_not_one_by_one(
     start: str, small_pieces: None, reading: Callable[..., Trace], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kineto_json, "_ONE_EVENT", None)
+    monkeypatch.setattr(kineto_json, "decoded_one", None)
     for write in LAYOUTS.values():
         assert reading(write(_METADATA, [kernel(start)] * 50)).ops.height == 50
 

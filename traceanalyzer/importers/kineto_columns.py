@@ -9,21 +9,26 @@ from __future__ import annotations
 import re
 from array import array
 from collections import Counter, defaultdict
+from dataclasses import replace
 from itertools import compress
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
 
 from traceanalyzer.importers.interning import Names
-from traceanalyzer.importers.kineto_json import NO_TIME, Event, Piece, whole_number
+from traceanalyzer.importers.kineto_json import whole_number
+from traceanalyzer.importers.kineto_times import NO_TIME
 from traceanalyzer.schema import OP_KINDS, SYNC_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     import numpy.typing as npt
+
+    from traceanalyzer.importers.kineto_events import Arguments, Event
+    from traceanalyzer.importers.kineto_json import Piece
+    from traceanalyzer.importers.kineto_times import Nanoseconds
 
 # Capitalised categories are those of torch 1.8; HIP calls come as cuda_runtime too.
 _OP_CATEGORIES: Final = {
@@ -47,7 +52,19 @@ _ROLES: Final[Mapping[str | None, int]] = {
     "Trace": _WINDOW,
     "overhead": _OVERHEAD,
 }
-_CPU_ROLES: Final = (_LAUNCH, _ANNOTATION, _CPU_OP, _OPERATOR)
+
+
+def _among(*roles: int) -> bytes:
+    """A table of all roles, with a 1 for these."""
+    return bytes(role in roles for role in range(256))
+
+
+_OPS: Final = _among(*range(len(OP_KINDS)))
+_LAUNCHES, _ANNOTATIONS = _among(_LAUNCH), _among(_ANNOTATION)
+_SYNCS, _OVERHEADS = _among(_SYNC), _among(_OVERHEAD)
+_NAMED: Final = _among(*range(len(OP_KINDS)), _LAUNCH, _ANNOTATION, _OVERHEAD)
+_CALLED: Final = _among(_LAUNCH, _ANNOTATION)
+_ON_CPU: Final = _among(_LAUNCH, _ANNOTATION, _CPU_OP, _OPERATOR)
 WANTED: Final = frozenset(category for category in _ROLES if category is not None)
 """Categories of the spans that `KinetoColumns` takes."""
 
@@ -63,6 +80,7 @@ _OLD_DIALECT: Final = (
 )
 INT32_MAX: Final = (1 << 31) - 1
 INT64_MAX: Final = (1 << 63) - 1
+_SPANS_AT_ONCE: Final = 1 << 16
 
 
 class _ThreadRows(dict[int | str | None, int]):
@@ -99,7 +117,11 @@ class _NameRows(dict[str, int]):
 
 
 class KinetoColumns:
-    """The columns of the tables so far, as arrays a piece, and what was seen on the way."""
+    """The columns of the tables so far, and what was seen on the way.
+
+    Rows are gathered as plain arrays and sorted into the tables some ten thousand at a time: a
+    piece has a few hundred spans, of which numpy's calls would cost as much as all else.
+    """
 
     def __init__(self) -> None:
         self.names = _NameRows()
@@ -115,25 +137,22 @@ class KinetoColumns:
         self.spans = 0
         self.first_ns = INT64_MAX
         self.last_ns = NO_TIME
+        self._rows = _Rows()
 
     def add(self, piece: Piece) -> None:
-        """Sort the events of one piece into the tables, in their order."""
+        """Take the events of one piece, in their order."""
         self.events += piece.events
         self.spans += len(piece.spans)
         self._add_labels(piece.labels)
-        piece = self._timed(piece)
-        spans = piece.spans
-        roles = np.array([_ROLES[span.cat] for span in spans], dtype=np.int8)
-        if np.any(roles == _OPERATOR):
-            self.notes["info", _OLD_DIALECT] = 1
-        on_cpu = np.isin(roles, _CPU_ROLES).tolist()
-        self.process_ids.update(map(attrgetter("pid"), compress(spans, on_cpu)))
-        rows = _Rows(piece, roles, self)
-        rows.add_ops()
-        rows.add_launches()
-        rows.add_ranges()
-        rows.add_syncs()
-        rows.add_overheads()
+        if piece.spans:
+            self._rows.add(self._timed(piece), self)
+            if len(self._rows.roles) >= _SPANS_AT_ONCE:
+                self.finish()
+
+    def finish(self) -> None:
+        """Sort what was added into the tables."""
+        rows, self._rows = self._rows, _Rows()
+        _Sorting(rows, self).sort()
 
     def append(self, table: str, **columns: npt.NDArray[Any]) -> None:
         """Add rows to a table, by columns of one length."""
@@ -141,47 +160,38 @@ class KinetoColumns:
             self.tables[table][name].append(values)
 
     def frame(self, table: str) -> pl.DataFrame:
-        """A table's columns end to end."""
-        return pl.DataFrame(
-            {name: np.concatenate(parts) for name, parts in self.tables[table].items()}
-        )
+        """A table's columns end to end; they are handed out once, lest they be held twice."""
+        columns = self.tables.pop(table)
+        return pl.DataFrame({name: np.concatenate(columns.pop(name)) for name in [*columns]})
 
-    def ids(self, values: Sequence[int]) -> npt.NDArray[np.int64]:
-        """Ids as int64; one that does not fit becomes 0, which is none."""
+    def add_ids(self, column: array[int], values: list[int]) -> None:
+        """Add ids to a column; one that does not fit into 64 bits becomes 0, which is none."""
         try:
-            return np.frombuffer(array("q", values), dtype=np.int64)
+            column.fromlist(values)
         except OverflowError:
-            fitting = [value if abs(value) <= INT64_MAX else 0 for value in values]
+            column.fromlist([value if abs(value) <= INT64_MAX else 0 for value in values])
             self.notes["warning", "ids of more than 64 bits were taken as missing"] += 1
-            return np.frombuffer(array("q", fitting), dtype=np.int64)
 
     def _timed(self, piece: Piece) -> Piece:
-        """The piece without events that have no start, with durations of 0 ns or more."""
+        """The piece without events that have no start."""
+        if piece.start_ns.min() != NO_TIME:
+            return piece
         stated = piece.start_ns != NO_TIME
-        if not stated.all():
-            text = "events without a usable time were left out"
-            self.notes["warning", text] += int(np.count_nonzero(~stated))
-            kept = np.flatnonzero(stated)
-            piece = Piece(
-                [piece.spans[row] for row in kept.tolist()],
-                piece.labels,
-                piece.start_ns[kept],
-                piece.duration_ns[kept],
-                piece.events,
-            )
-        negative = (piece.duration_ns < 0) & (piece.duration_ns != NO_TIME)
-        if negative.any():
-            text = "events with a negative duration were taken as 0 ns long"
-            self.notes["warning", text] += int(np.count_nonzero(negative))
-        self._widen(piece)
-        return piece
+        text = "events without a usable time were left out"
+        self.notes["warning", text] += int(np.count_nonzero(~stated))
+        return replace(
+            piece,
+            spans=list(compress(piece.spans, stated.tolist())),
+            start_ns=piece.start_ns[stated],
+            duration_ns=piece.duration_ns[stated],
+        )
 
-    def _widen(self, piece: Piece) -> None:
-        lengths = np.maximum(piece.duration_ns, 0)
-        known = (piece.start_ns != 0) | (lengths != 0)  # 0/0 is an op that was not collected
+    def widen(self, start_ns: Nanoseconds, length_ns: Nanoseconds) -> None:
+        """Take these spans into the recording's time."""
+        known = (start_ns != 0) | (length_ns != 0)  # 0/0 is an op that was not collected
         if known.any():
-            self.first_ns = min(self.first_ns, int(piece.start_ns[known].min()))
-            self.last_ns = max(self.last_ns, int((piece.start_ns + lengths)[known].max()))
+            self.first_ns = min(self.first_ns, int(start_ns[known].min()))
+            self.last_ns = max(self.last_ns, int((start_ns + length_ns)[known].max()))
 
     def _add_labels(self, labels: Iterable[Event]) -> None:
         for label in labels:
@@ -196,62 +206,129 @@ class KinetoColumns:
 
 
 class _Rows:
-    """The rows of one piece."""
+    """The spans of some pieces, by columns; those of a table's own have a value for each of it."""
 
-    def __init__(self, piece: Piece, roles: npt.NDArray[np.int8], columns: KinetoColumns) -> None:
-        self._spans = piece.spans
-        self._roles = roles
-        self._columns = columns
-        self._start_ns = piece.start_ns
-        self._duration_ns = piece.duration_ns
-        self._end_ns = piece.start_ns + np.maximum(piece.duration_ns, 0)
+    def __init__(self) -> None:
+        self.roles = bytearray()
+        self.start_ns: list[Nanoseconds] = [np.zeros(0, np.int64)]
+        self.duration_ns: list[Nanoseconds] = [np.zeros(0, np.int64)]
+        self.name = array("i")
+        self.thread = array("i")
+        self.op_device, self.op_stream, self.op_correlation, self.graph_node, self.graph = (
+            array("q") for _ in range(5)
+        )
+        self.call_correlation = array("q")
+        self.finished = array("b")
+        self.sync_kind = array("b")
+        self.sync_device, self.sync_stream, self.sync_correlation = (array("q") for _ in range(3))
+
+    def add(self, piece: Piece, columns: KinetoColumns) -> None:
+        """Take the spans of one piece, all of which have a start."""
+        spans = piece.spans
+        roles = bytes([_ROLES[span.cat] for span in spans])
+        self.roles += roles
+        self.start_ns.append(piece.start_ns)
+        self.duration_ns.append(piece.duration_ns)
+        if _OPERATOR in roles:
+            columns.notes["info", _OLD_DIALECT] = 1
+        columns.process_ids.update([span.pid for span in _chosen(spans, roles, _ON_CPU)])
         # Names and threads are numbered in the order of the file, wherever pieces were cut.
-        rows, named = self._of((roles <= _ANNOTATION) | (roles == _OVERHEAD))
-        self._name = np.zeros(len(roles), dtype=np.int32)
-        self._name[rows] = [columns.names[span.name] for span in named]
-        rows, callers = self._of((roles == _LAUNCH) | (roles == _ANNOTATION))
-        self._thread = np.zeros(len(roles), dtype=np.int32)
-        self._thread[rows] = [columns.threads[span.tid] for span in callers]
+        names, threads = columns.names, columns.threads
+        self.name.fromlist([names[span.name] for span in _chosen(spans, roles, _NAMED)])
+        self.thread.fromlist([threads[span.tid] for span in _chosen(spans, roles, _CALLED)])
+        self._add_ops(_chosen(spans, roles, _OPS), columns)
+        calls = [call.args.correlation for call in _chosen(spans, roles, _LAUNCHES)]
+        columns.add_ids(self.call_correlation, calls)
+        for annotation in _chosen(spans, roles, _ANNOTATIONS):
+            self.finished.append(str(annotation.args.finished).lower() != "false")
+        self._add_syncs(_chosen(spans, roles, _SYNCS), columns)
 
-    def _of(self, chosen: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.intp], list[Event]]:
-        return np.flatnonzero(chosen), list(compress(self._spans, chosen.tolist()))
+    def _add_ops(self, ops: Sequence[Event], columns: KinetoColumns) -> None:
+        arguments = [op.args for op in ops]
+        columns.add_ids(self.op_device, _devices(ops, arguments, columns))
+        columns.add_ids(self.op_stream, _streams(ops, arguments, columns))
+        columns.add_ids(self.op_correlation, [each.correlation for each in arguments])
+        columns.add_ids(self.graph_node, [each.graph_node_id for each in arguments])
+        columns.add_ids(self.graph, [each.graph_id for each in arguments])
 
-    def add_ops(self) -> None:
-        rows, ops = self._of(self._roles < _LAUNCH)
+    def _add_syncs(self, syncs: Sequence[Event], columns: KinetoColumns) -> None:
+        if not syncs:
+            return
+        kinds = [_SYNC_KINDS.get(str(sync.args.cuda_sync_kind), "unknown") for sync in syncs]
+        devices = [_ordinal(sync.args.device) for sync in syncs]
+        streams = [sync.args.stream for sync in syncs]
+        self.sync_kind.fromlist([SYNC_KINDS.index(kind) for kind in kinds])
+        columns.add_ids(self.sync_device, [-1 if device is None else device for device in devices])
+        columns.add_ids(self.sync_stream, [-1 if stream is None else stream for stream in streams])
+        columns.add_ids(self.sync_correlation, [sync.args.correlation for sync in syncs])
+
+
+class _Sorting:
+    """Some rows on their way into the tables."""
+
+    def __init__(self, rows: _Rows, columns: KinetoColumns) -> None:
+        self._rows, self._columns = rows, columns
+        self._roles = np.frombuffer(rows.roles, dtype=np.int8)
+        self._start_ns = np.concatenate(rows.start_ns)
+        self._duration_ns = np.concatenate(rows.duration_ns)
+        negative = (self._duration_ns < 0) & (self._duration_ns != NO_TIME)
+        if negative.any():
+            text = "events with a negative duration were taken as 0 ns long"
+            columns.notes["warning", text] += int(np.count_nonzero(negative))
+        length_ns = np.maximum(self._duration_ns, 0)
+        columns.widen(self._start_ns, length_ns)
+        self._end_ns = self._start_ns + length_ns
+        self._name = self._spread(rows.name, _NAMED)
+        self._thread = self._spread(rows.thread, _CALLED)
+
+    def _spread(self, values: array[int], table: bytes) -> npt.NDArray[np.int32]:
+        """Values of the spans of some roles, where those spans are."""
+        spread = np.zeros(len(self._roles), dtype=np.int32)
+        spread[self._of(table)] = values
+        return spread
+
+    def _of(self, table: bytes) -> npt.NDArray[np.intp]:
+        return np.flatnonzero(np.frombuffer(table, dtype=np.int8)[self._roles])
+
+    def sort(self) -> None:
+        self._ops()
+        self._launches()
+        self._ranges()
+        self._syncs()
+        self._overheads()
+
+    def _ops(self) -> None:
+        rows, taken = self._of(_OPS), self._rows
         self._note_missing_durations(rows)
-        ids = self._columns.ids
         self._columns.append(
             "ops",
             start_ns=self._start_ns[rows],
             end_ns=self._end_ns[rows],
             kind=self._roles[rows],
-            device_id=self._devices(ops),
-            stream_id=self._streams(ops),
-            correlation_id=ids([op.args.correlation for op in ops]),
+            device_id=np.array(taken.op_device),
+            stream_id=np.array(taken.op_stream),
+            correlation_id=np.array(taken.op_correlation),
             name=self._name[rows],
-            graph_node_id=ids([op.args.graph_node_id for op in ops]),
-            graph_id=ids([op.args.graph_id for op in ops]),
+            graph_node_id=np.array(taken.graph_node),
+            graph_id=np.array(taken.graph),
         )
 
-    def add_launches(self) -> None:
-        rows, calls = self._of(self._roles == _LAUNCH)
+    def _launches(self) -> None:
+        rows = self._of(_LAUNCHES)
         self._note_missing_durations(rows)
         self._columns.append(
             "launches",
             start_ns=self._start_ns[rows],
             end_ns=self._end_ns[rows],
             thread=self._thread[rows],
-            correlation_id=self._columns.ids([call.args.correlation for call in calls]),
+            correlation_id=np.array(self._rows.call_correlation),
             name=self._name[rows],
         )
 
-    def add_ranges(self) -> None:
-        rows, annotations = self._of(self._roles == _ANNOTATION)
+    def _ranges(self) -> None:
+        rows = self._of(_ANNOTATIONS)
         has_end = self._duration_ns[rows] != NO_TIME
-        finished = np.array(
-            [str(span.args.finished).lower() != "false" for span in annotations], dtype=np.bool_
-        )
-        closed = has_end & finished
+        closed = has_end & np.array(self._rows.finished, dtype=np.bool_)
         if not closed.all():
             text = "annotations that the recording's end cut off"
             self._columns.notes["info", text] += int(np.count_nonzero(~closed))
@@ -264,25 +341,21 @@ class _Rows:
             closed=closed,
         )
 
-    def add_syncs(self) -> None:
-        rows, syncs = self._of(self._roles == _SYNC)
+    def _syncs(self) -> None:
+        rows, taken = self._of(_SYNCS), self._rows
         self._note_missing_durations(rows)
-        ids = self._columns.ids
-        kinds = [_SYNC_KINDS.get(str(sync.args.cuda_sync_kind), "unknown") for sync in syncs]
-        devices = [_ordinal(sync.args.device) for sync in syncs]
-        streams = [sync.args.stream for sync in syncs]
         self._columns.append(
             "syncs",
             start_ns=self._start_ns[rows],
             end_ns=self._end_ns[rows],
-            kind=np.array([SYNC_KINDS.index(kind) for kind in kinds], dtype=np.int8),
-            device_id=ids([-1 if device is None else device for device in devices]),
-            stream_id=ids([-1 if stream is None else stream for stream in streams]),
-            correlation_id=ids([sync.args.correlation for sync in syncs]),
+            kind=np.array(taken.sync_kind),
+            device_id=np.array(taken.sync_device),
+            stream_id=np.array(taken.sync_stream),
+            correlation_id=np.array(taken.sync_correlation),
         )
 
-    def add_overheads(self) -> None:
-        rows, _ = self._of(self._roles == _OVERHEAD)
+    def _overheads(self) -> None:
+        rows = self._of(_OVERHEADS)
         self._columns.append(
             "overheads",
             start_ns=self._start_ns[rows],
@@ -296,32 +369,47 @@ class _Rows:
             text = "events without a duration were taken as 0 ns long"
             self._columns.notes["warning", text] += missing
 
-    def _devices(self, ops: Sequence[Event]) -> npt.NDArray[np.int64]:
-        devices = [op.args.device for op in ops]
-        if None in devices:
-            devices = [
-                whole_number(op.pid) if device is None else device
-                for op, device in zip(ops, devices, strict=True)
-            ]
-        if any(_ordinal(device) is None for device in set(devices)):
-            devices = [_ordinal(device) for device in devices]
-        return self._known(devices, "devices")
 
-    def _streams(self, ops: Sequence[Event]) -> npt.NDArray[np.int64]:
-        streams = [op.args.stream for op in ops]
-        if None in streams:
-            streams = [
-                _stream_of_row(op.tid) if stream is None else stream
-                for op, stream in zip(ops, streams, strict=True)
-            ]
-        return self._known(streams, "streams")
+def _chosen(spans: list[Event], roles: bytes, table: bytes) -> list[Event]:
+    """The spans whose role has a 1 in a table of all roles."""
+    chosen = roles.translate(table)
+    return spans if 0 not in chosen else list(compress(spans, chosen)) if 1 in chosen else []
 
-    def _known(self, values: Sequence[int | None], what: str) -> npt.NDArray[np.int64]:
-        unknown = values.count(None)
-        if unknown:
-            text = f"ops of unknown {what} were put on number 0"
-            self._columns.notes["warning", text] += unknown
-        return self._columns.ids([value or 0 for value in values])
+
+def _devices(
+    ops: Sequence[Event], arguments: Sequence[Arguments], columns: KinetoColumns
+) -> list[int]:
+    devices = [each.device for each in arguments]
+    if None in devices:
+        devices = [
+            whole_number(op.pid) if device is None else device
+            for op, device in zip(ops, devices, strict=True)
+        ]
+    if any(_ordinal(device) is None for device in set(devices)):
+        devices = [_ordinal(device) for device in devices]
+    return _known(devices, "devices", columns)
+
+
+def _streams(
+    ops: Sequence[Event], arguments: Sequence[Arguments], columns: KinetoColumns
+) -> list[int]:
+    streams = [each.stream for each in arguments]
+    if None in streams:
+        streams = [
+            _stream_of_row(op.tid) if stream is None else stream
+            for op, stream in zip(ops, streams, strict=True)
+        ]
+    return _known(streams, "streams", columns)
+
+
+def _known(values: list[int | None], what: str, columns: KinetoColumns) -> list[int]:
+    known = [value for value in values if value is not None]
+    if len(known) == len(values):
+        return known
+    columns.notes["warning", f"ops of unknown {what} were put on number 0"] += len(values) - len(
+        known
+    )
+    return [value or 0 for value in values]
 
 
 def _ordinal(device: int | None) -> int | None:

@@ -9,21 +9,32 @@ from __future__ import annotations
 
 import json
 import re
-from array import array
 from collections import Counter
 from dataclasses import dataclass
-from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-import numpy as np
-import numpy.typing as npt
 
 from traceanalyzer.errors import InputError
+from traceanalyzer.importers.kineto_events import (
+    CLOCKS,
+    LABEL,
+    SPAN,
+    Arguments,
+    DecimalEvent,
+    Decoded,
+    decoded_one,
+    phase_of,
+)
 from traceanalyzer.importers.kineto_text import TraceText, find_opening, repaired, scan_array
+from traceanalyzer.importers.kineto_times import FINE_DURATION, FINE_START, Written
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from traceanalyzer.importers.kineto_events import Clock, Event
+    from traceanalyzer.importers.kineto_times import Nanoseconds
 
 # What a piece decodes to stays in the processor's cache: of a 100 MB trace, pieces of 4 MB took
 # 1.6 times the CPU time.
@@ -39,162 +50,7 @@ _LARGEST_METADATA: Final = 64 << 20
 _BETWEEN_EVENTS: Final = re.compile(rb"\s*(?:,\s*)?")
 _FIRST_KEY: Final = re.compile(rb'\{\s*"[^"\\]*"')
 _UNREADABLE: Final = (msgspec.MsgspecError, ValueError, RecursionError)
-NO_TIME: Final = int(np.iinfo(np.int64).min)
-"""Stands for a time or duration that the event does not state."""
 _MOST_DIGITS: Final = 20  # of an id; int64 holds fewer
-_LATEST_NS: Final = 1 << 62  # a start and a duration below it add up inside int64
-_FLOAT_SLACK_NS: Final = 1e-9  # above the rounding of a product below 1,000
-
-Nanoseconds = npt.NDArray[np.int64]
-
-
-class Arguments(msgspec.Struct, gc=False, frozen=True):
-    """The arguments of an event that the Trace needs; 0 is Kineto's "none" for the ids."""
-
-    correlation: int = 0
-    device: int | None = None
-    stream: int | None = None
-    graph_id: int = msgspec.field(default=0, name="graph id")
-    graph_node_id: int = msgspec.field(default=0, name="graph node id")
-    cuda_sync_kind: Any = None
-    finished: Any = None
-    name: Any = None
-
-
-class Event(msgspec.Struct, gc=False):
-    """One trace event, without its times."""
-
-    ph: str = ""
-    cat: str | None = None
-    name: str = ""
-    pid: int | str | None = None
-    tid: int | str | None = None
-    args: Arguments = Arguments()
-
-
-class _IntegerEvent(Event, gc=False):
-    ts: int = NO_TIME
-    dur: int = NO_TIME
-
-
-class _FloatEvent(Event, gc=False):
-    ts: float = float("nan")
-    dur: float = float("nan")
-
-
-class _TextEvent(Event, gc=False):
-    ts: msgspec.Raw = msgspec.Raw(b"")
-    dur: float = float("nan")
-
-
-class _DecimalEvent(Event, gc=False):
-    ts: Decimal = Decimal("nan")
-    dur: Decimal = Decimal("nan")
-
-
-def _finer_than_ns(key: bytes) -> re.Pattern[bytes]:
-    """Finds a number of that key with more than three decimals, or with an exponent."""
-    return re.compile(rb'"' + key + rb'"\s*+:\s*+-?\d++(?:\.\d{0,3}+)?+[\deE]')
-
-
-@dataclass(frozen=True, slots=True)
-class _Written:
-    """Where a column of numbers was read: the text of its piece, and what finds fine ones in it."""
-
-    text: bytes
-    finer_than_ns: re.Pattern[bytes]
-
-
-_MICROSECONDS: Final = re.compile(rb"\d{1,16}+(?:\.\d{1,3}+)?+(?:,\d{1,16}+(?:\.\d{1,3}+)?+)*+")
-_FINE_START: Final = _finer_than_ns(b"ts")
-_FINE_DURATION: Final = _finer_than_ns(b"dur")
-
-
-def _integer_ns(microseconds: Sequence[int], _: _Written) -> Nanoseconds | None:
-    try:
-        values = np.frombuffer(array("q", microseconds), dtype=np.int64)
-    except OverflowError:
-        return None
-    stated = values != NO_TIME
-    if np.any(np.abs(values[stated]) >= _LATEST_NS // 1000):
-        return None
-    return np.where(stated, values * 1000, NO_TIME)
-
-
-def _float_ns(microseconds: Sequence[float], written: _Written) -> Nanoseconds | None:
-    """Nanoseconds of decimal texts that were read as float64.
-
-    A value stands for any text up to half a float64 step away. It is used when all of those round
-    to one nanosecond, as texts of whole nanoseconds do below 2**41 us (25 days). Up to 2**43 us
-    steps are under 1 ns: no two texts of whole nanoseconds share a value, so it is also used when
-    it is the float64 nearest to a whole nanosecond and no text in the piece is finer.
-
-    Returns:
-        None when the nanoseconds of one text are in doubt.
-    """
-    values = np.frombuffer(array("d", microseconds), dtype=np.float64)
-    stated = ~np.isnan(values)
-    known = values[stated]
-    if np.any(np.abs(known) >= float(1 << 43)):
-        return None
-    whole = np.floor(known)
-    fraction_ns = (known - whole) * 1000.0
-    rounded_ns = np.rint(fraction_ns)
-    nanoseconds = (whole * 1000.0 + rounded_ns).astype(np.int64)
-    reach_ns = np.spacing(np.abs(known)) * 500.0 + _FLOAT_SLACK_NS
-    one_rounding = np.abs(fraction_ns - rounded_ns) + reach_ns < 0.5
-    if not one_rounding.all():
-        nearest = one_rounding | (nanoseconds / 1000.0 == known)
-        if not nearest.all() or written.finer_than_ns.search(written.text):
-            return None
-    result = np.full(values.shape, NO_TIME, dtype=np.int64)
-    result[stated] = nanoseconds
-    return result
-
-
-def _text_ns(microseconds: Sequence[msgspec.Raw], _: _Written) -> Nanoseconds | None:
-    """Nanoseconds of texts with up to three decimals: since 1970 they are beyond float64."""
-    text = b",".join(microseconds)
-    if not text:
-        return None if microseconds else np.empty(0, dtype=np.int64)
-    if _MICROSECONDS.fullmatch(text) is None:
-        return None
-    parts = [each.partition(b".") for each in text.split(b",")]
-    nanoseconds = [int(whole + part.ljust(3, b"0")) for whole, _, part in parts]
-    return np.array(nanoseconds, dtype=np.int64) if max(nanoseconds) < _LATEST_NS else None
-
-
-def _decimal_ns(microseconds: Sequence[Decimal], _: _Written) -> Nanoseconds | None:
-    return np.array([_rounded_ns(value) for value in microseconds], dtype=np.int64)
-
-
-def _rounded_ns(microseconds: Decimal) -> int:
-    """The nearest nanosecond, ties to even; NO_TIME for what int64 cannot hold."""
-    if not microseconds.is_finite() or microseconds.adjusted() > 15:
-        return NO_TIME
-    nanoseconds = int((microseconds * 1000).to_integral_value(ROUND_HALF_EVEN))
-    return nanoseconds if abs(nanoseconds) < _LATEST_NS else NO_TIME
-
-
-class _Clock(NamedTuple):
-    """A way to write times: how events are decoded, and their microseconds made nanoseconds.
-
-    Each of the two gives None when a time does not fit it, or is in doubt.
-    """
-
-    decoder: msgspec.json.Decoder[Any]
-    starts_ns: Callable[[Sequence[Any], _Written], Nanoseconds | None]
-    durations_ns: Callable[[Sequence[Any], _Written], Nanoseconds | None]
-
-
-# From quick to slow; a file keeps the first that holds all its times exactly.
-_CLOCKS: Final = (
-    _Clock(msgspec.json.Decoder(list[_IntegerEvent]), _integer_ns, _integer_ns),
-    _Clock(msgspec.json.Decoder(list[_FloatEvent]), _float_ns, _float_ns),
-    _Clock(msgspec.json.Decoder(list[_TextEvent]), _text_ns, _float_ns),
-    _Clock(msgspec.json.Decoder(list[_DecimalEvent]), _decimal_ns, _decimal_ns),
-)
-_ONE_EVENT: Final = msgspec.json.Decoder(_DecimalEvent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,13 +101,14 @@ class KinetoReader:
         buffer, target = self._opened(), PIECE_BYTES
         self._border = _first_border(buffer)
         while True:
-            buffer, at_end = self._filled(buffer, target)
-            quick = self._quick_piece(buffer)
+            buffer, more, at_end = self._filled(buffer, target)
+            quick = self._quick_piece(buffer, more)
             if quick is not None:
-                piece, cut = quick
+                piece, buffer = quick
                 yield piece
-                buffer, target = buffer[cut:], PIECE_BYTES
+                target = PIECE_BYTES
                 continue
+            buffer += more
             scan = scan_array(buffer)
             if scan.events:
                 yield from self._careful_pieces(buffer, scan.events)
@@ -265,13 +122,17 @@ class KinetoReader:
             self._border = _last_border(buffer, scan.events) or self._border
             buffer, target = buffer[cut:], PIECE_BYTES if cut else 2 * target
 
-    def _filled(self, buffer: bytes, target: int) -> tuple[bytes, bool]:
-        """The buffer up to a length, from its first event on, and whether the text ends in it."""
+    def _filled(self, buffer: bytes, target: int) -> tuple[bytes, bytes, bool]:
+        """The buffer from its first event on, more up to a length, and whether the text ends there.
+
+        They stay apart where they can: a piece is put together once.
+        """
         missing = max(target - len(buffer), 0)
         more = self._text.read(missing)
-        buffer += more
-        between = _BETWEEN_EVENTS.match(buffer)
-        return buffer[between.end() if between else 0 :], len(more) < missing
+        at_end = len(more) < missing
+        if not buffer.startswith(b"{"):
+            buffer, more = _from_event(buffer + more), b""
+        return buffer, more, at_end
 
     def _opened(self) -> bytes:
         """Read the metadata before the event list.
@@ -308,40 +169,36 @@ class KinetoReader:
             return "the text is not valid JSON, or breaks off, before the event list"
         return "the JSON is no trace: it has no list of traceEvents"
 
-    def _quick_piece(self, buffer: bytes) -> tuple[Piece, int] | None:
-        """Cut where the text looks like the last border; decoding proves that it is one."""
-        cut = buffer.rfind(self._border) + 1 if self._border else 0
-        if not cut or 2 * cut < len(buffer):  # small cuts would copy the rest over and over
-            return None
-        piece = self._decoded(memoryview(buffer)[:cut])
-        return None if piece is None else (piece, cut)
+    def _quick_piece(self, buffer: bytes, more: bytes) -> tuple[Piece, bytes] | None:
+        """Cut where the text looks like the last border; decoding proves that it is one.
 
-    def _decoded(self, events: bytes | memoryview) -> Piece | None:
-        text = b"".join((b"[", events, b"]"))
-        for index in range(self._clock, len(_CLOCKS)):
-            clock = _CLOCKS[index]
+        Returns:
+            The events before, and the text from there on.
+        """
+        if self._border is None:
+            return None
+        head, last = (buffer, more) if more else (b"", buffer)
+        cut = last.rfind(self._border) + 1
+        if not cut or 2 * cut < len(last):  # small cuts would copy the rest over and over
+            return None
+        piece = self._decoded(head, memoryview(last)[:cut])
+        return None if piece is None else (piece, _from_event(last[cut:]))
+
+    def _decoded(self, *parts: bytes | memoryview) -> Piece | None:
+        text = b"".join((b"[", *parts, b"]"))
+        for index in range(self._clock, len(CLOCKS)):
+            clock = CLOCKS[index]
             try:
-                decoded = clock.decoder.decode(text)
+                decoded = clock.decoded(text, self._wanted)
             except msgspec.ValidationError:
                 continue
             except _UNREADABLE:
                 return None
-            piece = self._piece(decoded, clock, text)
+            piece = _piece(decoded, clock, text)
             if piece is not None:
                 self._clock = index
                 return piece
         return None
-
-    def _piece(self, events: Sequence[Any], clock: _Clock, text: bytes) -> Piece | None:
-        spans = [event for event in events if event.cat in self._wanted and event.ph == "X"]
-        labels = [event for event in events if event.ph == "M"]
-        start_ns = clock.starts_ns([span.ts for span in spans], _Written(text, _FINE_START))
-        duration_ns = clock.durations_ns(
-            [span.dur for span in spans], _Written(text, _FINE_DURATION)
-        )
-        if start_ns is None or duration_ns is None:
-            return None
-        return Piece(spans, labels, start_ns, duration_ns, len(events))
 
     def _careful_pieces(self, buffer: bytes, events: Sequence[tuple[int, int]]) -> Iterator[Piece]:
         """Decode known events together, else mended, else one by one."""
@@ -353,14 +210,24 @@ class KinetoReader:
                 self.notes["places in the text that are not valid JSON were mended"] += mended
                 piece = self._decoded(text)
         if piece is None:
-            found = (self._one(text[start:end]) for start, end in scan_array(text).events)
-            piece = self._piece([event for event in found if event is not None], _CLOCKS[-1], text)
+            found = [self._one(text[start:end]) for start, end in scan_array(text).events]
+            piece = _piece(self._chosen(found), CLOCKS[-1], text)
         if piece is not None:
             yield piece
 
-    def _one(self, text: bytes) -> _DecimalEvent | None:
+    def _chosen(self, found: Sequence[Any]) -> Decoded:
+        """Of events decoded one by one, where None stands for one that cannot be."""
+        events = [event for event in found if event is not None]
+        spans = [event for event in events if phase_of(event) == SPAN]
+        return Decoded(
+            [span for span in spans if span.cat in self._wanted],
+            [event for event in events if phase_of(event) == LABEL],
+            len(events),
+        )
+
+    def _one(self, text: bytes) -> Any:
         try:
-            return _ONE_EVENT.decode(text)
+            return decoded_one(text)
         except _UNREADABLE:
             pass
         try:
@@ -408,6 +275,24 @@ class KinetoReader:
         ] += 1
 
 
+def _piece(decoded: Decoded, clock: Clock, text: bytes) -> Piece | None:
+    """None when a time does not fit the clock."""
+    spans = decoded.spans
+    start_ns = clock.starts_ns([span.ts for span in spans], Written(text, FINE_START))
+    if start_ns is None:
+        return None
+    duration_ns = clock.durations_ns([span.dur for span in spans], Written(text, FINE_DURATION))
+    if duration_ns is None:
+        return None
+    return Piece(spans, decoded.labels, start_ns, duration_ns, decoded.events)
+
+
+def _from_event(text: bytes) -> bytes:
+    """The text without what stands between two events at its beginning."""
+    between = _BETWEEN_EVENTS.match(text)
+    return text[between.end() :] if between else text
+
+
 def _first_border(buffer: bytes) -> bytes | None:
     events = scan_array(buffer[:HEAD_BYTES]).events
     return _last_border(buffer, events)
@@ -426,14 +311,14 @@ def _plain_json(text: bytes) -> Any:
     return json.loads(text, parse_float=Decimal, strict=False)
 
 
-def _lenient(raw: Mapping[str, Any], notes: Counter[str]) -> _DecimalEvent:
+def _lenient(raw: Mapping[str, Any], notes: Counter[str]) -> DecimalEvent:
     """An event whose values may have any type: those of a wrong one are taken as missing."""
     arguments = raw.get("args")
     arguments = arguments if isinstance(arguments, dict) else {}
     correlation = whole_number(arguments.get("correlation"))
     if correlation is None and arguments.get("correlation") is not None:
         notes["correlation ids that are not whole numbers were taken as missing"] += 1
-    return _DecimalEvent(
+    return DecimalEvent(
         ph=_string(raw.get("ph")),
         cat=_string(raw.get("cat")),
         name=_string(raw.get("name")),

@@ -15,18 +15,14 @@ import polars as pl
 
 from traceanalyzer.errors import InputError
 from traceanalyzer.importers.kineto_columns import INT32_MAX, INT64_MAX, WANTED, KinetoColumns
-from traceanalyzer.importers.kineto_json import (
-    EXPORT_AGAIN,
-    NO_TIME,
-    KinetoReader,
-    whole_number,
-)
+from traceanalyzer.importers.kineto_json import EXPORT_AGAIN, KinetoReader, whole_number
 from traceanalyzer.importers.kineto_text import (
     TraceText,
     find_opening,
     inflated_head,
     may_open,
 )
+from traceanalyzer.importers.kineto_times import NO_TIME
 from traceanalyzer.schema import OP_KINDS, SYNC_KINDS
 from traceanalyzer.trace import Trace
 
@@ -89,6 +85,7 @@ def read(path: Path, progress: Progress) -> Trace:
     finally:
         if collecting:
             gc.enable()
+    columns.finish()
     if not columns.spans:
         what = "no event of torch.profiler" if columns.events else "no whole event"
         raise InputError(f"the event list holds {what}", where=path, next_step=EXPORT_AGAIN)

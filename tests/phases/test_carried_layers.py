@@ -52,9 +52,10 @@ def test_steps_and_layers_of_another_run_are_those_of_the_truth(
     assert [carried[row] for row in replayed] == places_of([truth[row] for row in replayed])
     assert len({layer for _, layer in carried}) == 1 + KNOWN.layers
     assert len({step for step, _ in carried}) == KNOWN.draft_tokens
-    assert found.places.scores is not None
+    scores = found.places.scores
+    assert scores is not None
     told = np.stack((found.places.step, found.places.layer)) >= 0
-    assert (np.isnan(found.places.scores) != told).all()
+    assert (np.isnan(scores.values[scores.number]) != told).all()
     assert {each.phase for each in found.carried} >= PHASES
     for each in found.carried:
         assert each.source == known.trace.files["path"][0]

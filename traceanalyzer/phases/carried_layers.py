@@ -14,6 +14,7 @@ import numpy as np
 
 from traceanalyzer.phases.kernel_forwards import forwards_of
 from traceanalyzer.phases.kernel_order import LEAST_SCORE, match_in_order
+from traceanalyzer.phases.op_places import Scores
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -221,8 +222,12 @@ class _Filling:
     def __init__(self, replays: PhasedTrace) -> None:
         self._before = replays.places
         self._places = np.stack((self._before.step, self._before.layer))
-        scores = self._before.scores
-        self._scores = np.full(self._places.shape, np.nan) if scores is None else scores.copy()
+        before = self._before.scores
+        values = [np.nan] if before is None else before.values.tolist()
+        self._numbers = {value: number for number, value in enumerate(values)}
+        self._number: NDArray[np.signedinteger] = (
+            np.zeros(self._places.shape, np.int16) if before is None else before.number.copy()
+        )
 
     def fill(self, rows: Int64s, parts: NDArray[np.bool_], told: _Told) -> None:
         """Give the kernels of forwards the steps, the layers, or both of their source.
@@ -235,12 +240,20 @@ class _Filling:
         for part in np.flatnonzero(parts):
             values = told.match.carried(told.source.places[part])
             self._places[part, rows] = values
-            self._scores[part, rows] = np.where(values >= 0, told.match.score, np.nan)
+            number = self._number_of(told.match.score)
+            self._number[part, rows] = np.where(values >= 0, number, 0)
+
+    def _number_of(self, score: float) -> int:
+        number = self._numbers.setdefault(score, len(self._numbers))
+        if number > np.iinfo(self._number.dtype).max:
+            self._number = self._number.astype(np.int64)
+        return number
 
     def filled(self) -> OpPlaces:
         """The places with all that was filled in."""
         step, layer = self._places
-        return replace(self._before, step=step, layer=layer, scores=self._scores)
+        scores = Scores(self._number, np.array([*self._numbers]))
+        return replace(self._before, step=step, layer=layer, scores=scores)
 
 
 def _lacking(

@@ -33,6 +33,23 @@ _BEGINS_CAPTURE: Final = r"^(?:cuda|cu|hip)StreamBeginCapture"
 
 
 @dataclass(frozen=True, slots=True)
+class Scores:
+    """A few values for many ops, as arrays of numbers of theirs: NaN where none was told.
+
+    Attributes:
+        number: Two rows, for step and layer, as long as `trace.ops`: places in `values`.
+        values: NaN, and each score once.
+    """
+
+    number: NDArray[np.signedinteger]
+    values: NDArray[np.float64]
+
+    def __getitem__(self, which: tuple[int, Int64s]) -> NDArray[np.float64]:
+        """The scores of the step or layer of some ops, by part and rows."""
+        return self.values[self.number[which]]
+
+
+@dataclass(frozen=True, slots=True)
 class OpPlaces:
     """Where in a forward each op belongs, as arrays as long as `trace.ops`.
 
@@ -44,8 +61,8 @@ class OpPlaces:
         birth_phase: Place in `Spans.phases` of the phase range that was open when the op's graph
             node was captured, -1 for none.
         born: Whether the capture of the op's graph node is recorded.
-        scores: Two rows, for step and layer: where one was carried over from another forward, the
-            share of the forward's kernels that matched; NaN elsewhere. None where none was.
+        scores: Where step or layer was carried over from another forward, the share of the
+            forward's kernels that matched. None where none was.
     """
 
     step: Int32s
@@ -54,7 +71,7 @@ class OpPlaces:
     modules: tuple[str, ...]
     birth_phase: Int32s
     born: NDArray[np.bool_]
-    scores: NDArray[np.float64] | None = None
+    scores: Scores | None = None
 
 
 def places_of_ops(trace: Trace, spans: Spans, launch: Int64s) -> OpPlaces:

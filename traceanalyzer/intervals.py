@@ -254,15 +254,24 @@ def joined_segments(parts: list[Segments]) -> Segments:
     """
     if len(parts) == 1:
         return parts.pop()
+    lanes = [part.spans.lane for part in parts]
     columns = [
-        [part.spans.lane for part in parts],
         [part.spans.start_ns for part in parts],
         [part.spans.end_ns for part in parts],
         [part.active for part in parts],
     ]
     parts.clear()
-    lane, start, end, active = (_joined(column) for column in columns)
+    lane = _joined_lanes(lanes)
+    start, end, active = (_joined(column) for column in columns)
     return Segments(Intervals(lane, start, end), active)
+
+
+def _joined_lanes(column: list[Int64s]) -> Int64s:
+    """Lanes end to end; where all of them are one lane's number once, again its number once."""
+    filled = [lane for lane in column if lane.size]
+    if any(lane.strides != (0,) for lane in filled) or len({int(lane[0]) for lane in filled}) != 1:
+        return _joined(column)
+    return np.broadcast_to(filled[0][0], sum(lane.size for lane in filled))
 
 
 def _joined(column: list[Int64s]) -> Int64s:

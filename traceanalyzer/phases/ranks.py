@@ -42,14 +42,20 @@ def find_ranks(trace: Trace) -> Ranks:
     process = devices["process"].to_list()
     stated = trace.processes["rank"].gather(devices["process"]).to_list()
     distinct = None not in stated and len(set(stated)) == len(stated)
-    ops = trace.ops
+    return Ranks(
+        number=tuple(stated if distinct else range(devices.height)),
+        process=tuple(process),
+        lane_of_op=_lane_of_op(trace),
+    )
+
+
+def _lane_of_op(trace: Trace) -> NDArray[np.int64]:
+    ops, devices = trace.ops, trace.devices
+    if devices.height == 1:  # its number once
+        return np.broadcast_to(np.int64(0), ops.height)
     own = ops["process"].to_numpy().astype(np.int64), ops["device_id"].to_numpy()
     known = devices["process"].to_numpy().astype(np.int64), devices["device_id"].to_numpy()
     packing = Packing.covering(trace.processes.height, (own[1], known[1]))
     keys = packing.key(*known)
     order = np.argsort(keys)
-    return Ranks(
-        number=tuple(stated if distinct else range(devices.height)),
-        process=tuple(process),
-        lane_of_op=order[np.searchsorted(keys[order], packing.key(*own))],
-    )
+    return order[np.searchsorted(keys[order], packing.key(*own))]

@@ -96,8 +96,10 @@ def _checked(table: schema.Table, frame: pl.DataFrame) -> pl.DataFrame:
         raise InputError(
             f"a column has the wrong type: {error}", where=f"table {table.name}"
         ) from None
+    # A column of one value in all rows stays that value, as looking at it by itself would not do.
+    nulls = frame.null_count()
     for column in table.columns:
-        if not column.nullable and frame[column.name].null_count():
+        if not column.nullable and nulls[column.name].item():
             raise InputError(f"column {column.name} holds nulls", where=f"table {table.name}")
     return frame.rechunk()  # one piece a column, which numpy then reads without a copy
 

@@ -96,6 +96,9 @@ def _trace(path: Path, columns: KinetoColumns, reader: KinetoReader) -> Trace:
     metadata = reader.metadata
     process_id = _process_id(columns)
     ops = _of_process(columns.frame("ops"), "kind", OP_KINDS)
+    device_ids = ops["device_id"].unique().sort().to_list()
+    if len(device_ids) == 1:  # kept once, not with every op
+        ops = ops.with_columns(device_id=pl.lit(device_ids[0], pl.Int64))
     tables = {
         "files": _files(path, columns, metadata),
         "processes": pl.DataFrame(
@@ -109,7 +112,7 @@ def _trace(path: Path, columns: KinetoColumns, reader: KinetoReader) -> Trace:
             schema_overrides={"rank": pl.Int64, "name": pl.String},
         ),
         "threads": _threads(columns, process_id),
-        "devices": _devices(ops, metadata),
+        "devices": _devices(device_ids, metadata),
         "names": columns.names.table(),
         "ops": ops.with_columns(
             _or_null("correlation_id", 0),
@@ -213,12 +216,11 @@ def _threads(columns: KinetoColumns, process_id: int) -> pl.DataFrame:
     )
 
 
-def _devices(ops: pl.DataFrame, metadata: Mapping[str, Any]) -> pl.DataFrame:
+def _devices(device_ids: list[int], metadata: Mapping[str, Any]) -> pl.DataFrame:
     names = {
         whole_number(entry.get("id")): entry.get("name")
         for entry in _listed(metadata.get("deviceProperties"), dict)
     }
-    device_ids = ops["device_id"].unique().sort().to_list()
     return pl.DataFrame(
         {
             "process": [0] * len(device_ids),

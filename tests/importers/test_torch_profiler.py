@@ -674,6 +674,30 @@ def test_usual_events_are_decoded_in_pieces_not_one_by_one(
         assert reading(write(_METADATA, [kernel(start)] * 50)).ops.height == 50
 
 
+@pytest.mark.parametrize("piece", [1, 100, 700, 100_000])
+def test_odd_values_in_what_a_trace_does_not_need_are_no_matter(
+    piece: int, reading: Callable[..., Trace]
+) -> None:
+    """Wherever pieces are cut, and also beside events that only the patient decoder takes."""
+    arrow = {"ph": "f", "id": 1, "name": 5, "ts": "late", "args": [None], "pid": {"ph": "X"}}
+    unusual = [{"ph": "unheard of", "ts": Number(5)}, {"name": "without a phase"}]
+    events = [kernel(1), arrow, *unusual, kernel("2.5"), launch(3), arrow] * 5
+    events += [kernel(9, 1, correlation=1 << 80)]
+    with pieces_of(piece):
+        trace = reading(events)
+    assert trace.ops["start_ns"].to_list() == [1000, 2500] * 5 + [9000]
+    assert trace.ops["correlation_id"].to_list() == [1] * 10 + [None]
+    assert diagnostics(trace) == {"ids of more than 64 bits were taken as missing": 1}
+
+
+def test_ops_of_one_device_and_of_several_keep_it(reading: Callable[..., Trace]) -> None:
+    for devices in ([0, 0], [3, 3], [3, 0]):
+        trace = reading([kernel(1, device=device) for device in devices])
+        assert trace.ops["device_id"].to_list() == devices
+        assert trace.ops.schema == schema.OPS.polars_schema
+        assert trace.devices["device_id"].to_list() == sorted(set(devices))
+
+
 def test_a_bare_array_needs_no_closing_bracket(reading: Callable[..., Trace]) -> None:
     text = written([kernel(1), kernel(2)])
     assert content(reading(text)) == content(reading(text[:-1]))

@@ -11,7 +11,7 @@ from array import array
 from collections import Counter, defaultdict
 from dataclasses import replace
 from itertools import compress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 import polars as pl
@@ -380,12 +380,14 @@ def _devices(
     ops: Sequence[Event], arguments: Sequence[Arguments], columns: KinetoColumns
 ) -> list[int]:
     devices = [each.device for each in arguments]
-    if None in devices:
+    distinct = set(devices)  # nearly always one, and quicker to make than None to look for
+    if None in distinct:
         devices = [
             whole_number(op.pid) if device is None else device
             for op, device in zip(ops, devices, strict=True)
         ]
-    if any(_ordinal(device) is None for device in set(devices)):
+        distinct = set(devices)
+    if any(_ordinal(device) is None for device in distinct):
         devices = [_ordinal(device) for device in devices]
     return _known(devices, "devices", columns)
 
@@ -394,7 +396,7 @@ def _streams(
     ops: Sequence[Event], arguments: Sequence[Arguments], columns: KinetoColumns
 ) -> list[int]:
     streams = [each.stream for each in arguments]
-    if None in streams:
+    if None in set(streams):
         streams = [
             _stream_of_row(op.tid) if stream is None else stream
             for op, stream in zip(ops, streams, strict=True)
@@ -403,12 +405,9 @@ def _streams(
 
 
 def _known(values: list[int | None], what: str, columns: KinetoColumns) -> list[int]:
-    known = [value for value in values if value is not None]
-    if len(known) == len(values):
-        return known
-    columns.notes["warning", f"ops of unknown {what} were put on number 0"] += len(values) - len(
-        known
-    )
+    if None not in set(values):
+        return cast("list[int]", values)
+    columns.notes["warning", f"ops of unknown {what} were put on number 0"] += values.count(None)
     return [value or 0 for value in values]
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from traceanalyzer.intervals import Intervals, Packing, added_to_union, sorted_rows
+from traceanalyzer.intervals import Intervals, added_to_union, sorted_rows
 from traceanalyzer.phases.grouping import distinct, parted
 from traceanalyzer.phases.kernel_order import recurring_blocks
 
@@ -321,16 +321,22 @@ _LAUNCH_COLUMNS: Final = ("launch_ns", "waited_ns")
 
 
 def _idle_since(idle: IdleTime, lane: Int64s, at_ns: Int64s) -> Int64s:
-    """Start of the idle time that lasts until each instant, or the instant itself for none."""
-    spans = idle.spans
-    if not spans.size:
-        return at_ns
-    lanes = 1 + int(max(spans.lane.max(), lane.max(initial=0)))
-    packing = Packing.covering(lanes, (spans.start_ns, at_ns))
-    keys = packing.key(spans.lane, spans.start_ns)
-    place = np.searchsorted(keys, packing.key(lane, at_ns)) - 1
-    idles = (place >= 0) & (spans.lane[place] == lane) & (spans.end_ns[place] >= at_ns)
-    return np.where(idles, idle.since_ns[place], at_ns)
+    """Start of the idle time that lasts until each instant, or the instant itself for none.
+
+    It is when the ops before have ended; before the first of a lane, when its first cycle began.
+    """
+    ops = idle.ops
+    last = np.searchsorted(ops.start, ops.packing.key(lane, at_ns)) - 1
+    ended = np.maximum(np.append(ops.reached, -1), np.append(ops.end, -1))[last]
+    held = ops.packing.lane(ended) == lane
+    return np.minimum(at_ns, np.where(held, ops.packing.time(ended), _begun(idle, lane, at_ns)))
+
+
+def _begun(idle: IdleTime, lane: Int64s, at_ns: Int64s) -> Int64s:
+    """When the idle time before a lane's first op began, or the instant itself for none."""
+    first = np.searchsorted(idle.spans.lane, lane)
+    lanes, begun_ns = np.append(idle.spans.lane, -1), np.append(idle.since_ns, 0)
+    return np.where(lanes[first] == lane, begun_ns[first], at_ns)
 
 
 def _blocks(phased: PhasedTrace, graphs: pl.DataFrame) -> pl.Series:

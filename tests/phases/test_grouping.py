@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,12 +11,14 @@ from hypothesis import strategies as st
 from tests.strategies import examples
 from traceanalyzer.phases.grouping import (
     any_of,
+    begins_anew,
     distinct,
     greatest_of,
     least_of,
     ordered,
     parted,
     rows_by_key,
+    without_repeats,
 )
 
 keys = st.lists(st.one_of(st.integers(-4, 4), st.integers(-(1 << 40), 1 << 40)), max_size=12)
@@ -76,3 +80,12 @@ def test_rows_by_key_are_ascending_rows_of_each_key(values: list[int]) -> None:
     assert [own.tolist() for own in rows] == [
         [row for row, value in enumerate(values) if value == key] for key in known
     ]
+
+
+@examples(1)
+@given(near)
+def test_runs_begin_where_a_neighbour_differs(values: list[int]) -> None:
+    runs = [(key, len(list(run))) for key, run in groupby(values)]
+    begins = [place == 0 for _, length in runs for place in range(length)]
+    assert begins_anew(array(values)).tolist() == begins
+    assert without_repeats(array(values)).tolist() == [key for key, _ in runs]

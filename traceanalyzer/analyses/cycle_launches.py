@@ -8,12 +8,10 @@ import numpy as np
 import polars as pl
 
 from traceanalyzer.phases.attribution import launched_by_graph_call
-from traceanalyzer.phases.grouping import parted
+from traceanalyzer.phases.grouping import begins_anew, parted, without_repeats
 from traceanalyzer.schema import OP_KINDS
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from traceanalyzer.phases.phased import PhasedTrace
 
 
@@ -33,9 +31,9 @@ def cycle_launches(phased: PhasedTrace) -> pl.DataFrame:
     key *= launches
     key += phased.attribution.launch
     # A replay's ops mostly follow one another: without the repeats few rows are left to compare.
-    keys = np.sort(_without_repeats(key[launched]), kind="stable")
-    slot, launch = parted(_without_repeats(keys), launches)
-    first = np.flatnonzero(np.append(True, slot[1:] != slot[:-1])[: slot.size])
+    keys = np.sort(without_repeats(key[launched]), kind="stable")
+    slot, launch = parted(without_repeats(keys), launches)
+    first = np.flatnonzero(begins_anew(slot))
     slots, count = slot[first], np.diff(np.append(first, slot.size))
     by_graph = np.append(0, np.cumsum(launched_by_graph_call(phased.trace, launch)))
     by_graph = by_graph[first + count] - by_graph[first]
@@ -48,7 +46,3 @@ def cycle_launches(phased: PhasedTrace) -> pl.DataFrame:
             "kernel_launches": count - by_graph,
         }
     )
-
-
-def _without_repeats(keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    return keys[np.append(True, keys[1:] != keys[:-1])[: keys.size]]

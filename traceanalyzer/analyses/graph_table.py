@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from traceanalyzer.intervals import Intervals, added_to_union, sorted_rows
-from traceanalyzer.phases.grouping import distinct, parted
+from traceanalyzer.phases.grouping import begins_anew, distinct, parted
 from traceanalyzer.phases.kernel_order import recurring_blocks
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def _replays(phased: PhasedTrace) -> pl.DataFrame:
     if (key[1:] < key[:-1]).any():
         order = sorted_rows(key)
         rows, key = rows[order], key[order]
-    begins = np.append(True, key[1:] != key[:-1])[: key.size]
+    begins = begins_anew(key)
     replay, first = np.cumsum(begins) - 1, np.flatnonzero(begins)
     launched, lane = parted(key[first], lanes)
     ops = phased.ops.take(rows)

@@ -15,7 +15,7 @@ import polars as pl
 
 from traceanalyzer.intervals import sorted_rows, total_by
 from traceanalyzer.kernels.classification import CLASSES, WHOLE_GRAPH
-from traceanalyzer.phases.grouping import distinct, ordered, parted
+from traceanalyzer.phases.grouping import begins_anew, distinct, ordered, parted
 from traceanalyzer.phases.kernel_blocks import Block, folded
 
 if TYPE_CHECKING:
@@ -251,7 +251,7 @@ def _nth(names: Int64s) -> Int64s:
     """How many of its own name stand before each."""
     order = sorted_rows(names)
     own = names[order]
-    first = np.append(True, own[1:] != own[:-1])[: own.size]
+    first = begins_anew(own)
     places = np.arange(own.size)
     nth = np.empty(own.size, np.int64)
     nth[order] = places - np.maximum.accumulate(np.where(first, places, 0))
@@ -317,7 +317,7 @@ def kernel_runs(
         row, slot = row[shown], slot[shown]
     order = ordered(slot, phased.ops.start_ns[row])
     row, slot = row[order], slot[order]
-    first = np.flatnonzero(np.append(True, slot[1:] != slot[:-1])[: slot.size])
+    first = np.flatnonzero(begins_anew(slot))
     found = slot[first]
     name, kernel_class = phased.trace.ops["name"].to_numpy()[row], class_of_op[row]
     run, of_run = _runs(name, kernel_class, np.append(first, row.size))

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from traceanalyzer.intervals import sorted_rows
-from traceanalyzer.phases.grouping import parted
+from traceanalyzer.phases.grouping import begins_anew, parted
 
 if TYPE_CHECKING:
     from traceanalyzer.phases.device_order import DeviceOrder
@@ -37,11 +37,11 @@ def host_lead(phased: PhasedTrace, order: DeviceOrder) -> pl.DataFrame:
     key += phased.label
     key = key[order.op]
     # A replay's ops mostly follow one another: without the repeats few rows are left to sort.
-    fresh = np.flatnonzero(np.append(True, key[1:] != key[:-1])[: key.size] & (key >= 0))
+    fresh = np.flatnonzero(begins_anew(key) & (key >= 0))
     key = key[fresh]
     rows = sorted_rows(key)
     key = key[rows]
-    first = np.append(True, key[1:] != key[:-1])[: key.size]
+    first = begins_anew(key)
     op = order.op[fresh[rows[first]]]
     launch, group = parted(key[first], max(groups, 1))
     launched_ns = phased.trace.launches["start_ns"].to_numpy()[launch]

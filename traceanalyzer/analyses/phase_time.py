@@ -22,7 +22,7 @@ from traceanalyzer.intervals import (
     total_by,
 )
 from traceanalyzer.phases.attribution import launched_by_graph_call
-from traceanalyzer.phases.grouping import distinct, parted
+from traceanalyzer.phases.grouping import distinct, parted, without_repeats
 from traceanalyzer.schema import OP_KINDS
 
 if TYPE_CHECKING:
@@ -250,19 +250,14 @@ def _launch_counts(
 ) -> dict[str, NDArray[np.int64]]:
     """Distinct launches, and graph launches among them, by group."""
     pairs = phased.attribution.launch * groups + group
-    pairs = np.sort(_without_repeats(pairs[pairs >= 0]), kind="stable")  # few of a replay are left
-    pairs = _without_repeats(pairs)
+    pairs = np.sort(without_repeats(pairs[pairs >= 0]), kind="stable")  # few of a replay are left
+    pairs = without_repeats(pairs)
     launched, of_group = parted(pairs, groups)
     by_graph = launched_by_graph_call(phased.trace, launched)
     return {
         "launches": np.bincount(of_group, minlength=groups),
         "graph_launches": np.bincount(of_group[by_graph], minlength=groups),
     }
-
-
-def _without_repeats(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Of equal neighbours the first."""
-    return values[np.append(True, values[1:] != values[:-1])[: values.size]]
 
 
 def _active_totals(active: ActiveTime, lanes: int, labels: int) -> dict[str, NDArray[np.int64]]:

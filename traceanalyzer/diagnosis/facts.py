@@ -17,7 +17,7 @@ from traceanalyzer.diagnosis.captures import captured_phases, stream_captures, w
 from traceanalyzer.diagnosis.open_ranges import ranges_left_open
 from traceanalyzer.intervals import Intervals, total_by, union
 from traceanalyzer.phases.attribution import has_ops
-from traceanalyzer.phases.grouping import least_of
+from traceanalyzer.phases.grouping import begins_anew, least_of
 from traceanalyzer.phases.recorder_stalls import own_overheads
 from traceanalyzer.schema import OP_KINDS
 
@@ -121,7 +121,7 @@ def _counted(process: NDArray[np.int32], size: int) -> NDArray[np.int64]:
 
 def _first_rows(process: NDArray[np.int32]) -> NDArray[np.int64]:
     """Where rows of another process begin."""
-    return np.flatnonzero(np.append(True, process[1:] != process[:-1])[: process.size])
+    return np.flatnonzero(begins_anew(process))
 
 
 def _ops(trace: Trace) -> pl.DataFrame:

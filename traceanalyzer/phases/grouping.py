@@ -56,10 +56,20 @@ def _sorted_out(keys: Int64s) -> tuple[Int64s, Int64s]:
     """The keys that occur, sorted, and where each stands among them."""
     order = sorted_rows(keys)
     keys = keys[order]
-    fresh = np.append(True, keys[1:] != keys[:-1])
+    fresh = begins_anew(keys)
     place = np.empty(keys.size, np.int64)
     place[order] = np.cumsum(fresh) - 1
     return keys[fresh], place
+
+
+def begins_anew(keys: NDArray[np.integer]) -> NDArray[np.bool_]:
+    """Which keys differ from the one before: where the runs of equal neighbours begin."""
+    return np.append(True, keys[1:] != keys[:-1])[: keys.size]
+
+
+def without_repeats(keys: Int64s) -> Int64s:
+    """Of equal neighbours the first."""
+    return keys[begins_anew(keys)]
 
 
 def parted(keys: Int64s, size: int) -> tuple[Int64s, Int64s]:

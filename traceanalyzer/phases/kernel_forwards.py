@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from traceanalyzer.intervals import Containers
-from traceanalyzer.phases.grouping import ordered
+from traceanalyzer.phases.grouping import begins_anew, ordered
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,7 +54,7 @@ def forwards_of(phased: PhasedTrace) -> Forwards:
     slot = (label * lanes + lane) * groups + group
     order = ordered(slot, phased.ops.start_ns[rows])
     rows, slot = rows[order], slot[order]
-    begins = np.flatnonzero(np.append(True, slot[1:] != slot[:-1])[: rows.size])
+    begins = np.flatnonzero(begins_anew(slot))
     outer = slot[begins] // groups
     is_node = phased.trace.ops["graph_node_id"].is_not_null().to_numpy()
     is_node = is_node | phased.attribution.by_graph_call

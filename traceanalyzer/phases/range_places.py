@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from traceanalyzer.intervals import Containers, Intervals
+from traceanalyzer.phases.grouping import begins_anew
 from traceanalyzer.phases.rules import parse_phase
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ def ordinals(step: Int64s, family: Int64s, start_ns: Int64s) -> Int64s:
     pairs, place = np.unique(np.stack((family[held], step[held])), axis=1, return_inverse=True)
     order = np.lexsort((pairs[1], start_ns[pairs[1]], pairs[0]))
     families = pairs[0][order]
-    opens = np.flatnonzero(np.append(True, families[1:] != families[:-1]))
+    opens = np.flatnonzero(begins_anew(families))
     rank = np.arange(order.size) - np.repeat(opens, np.diff(np.append(opens, order.size)))
     of_pair = np.empty(order.size, np.int64)
     of_pair[order] = rank

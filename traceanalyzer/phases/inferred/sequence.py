@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from traceanalyzer.phases.attribution import launched_by_graph_call
+from traceanalyzer.phases.grouping import begins_anew
 from traceanalyzer.phases.inferred.signs import OPAQUE, signs_of_ops
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class LaunchedOps:
 
     def opens(self) -> NDArray[np.bool_]:
         """Which ops are the first of their launch."""
-        return np.append(True, self.launch[1:] != self.launch[:-1])
+        return begins_anew(self.launch)
 
 
 def launched_ops(trace: Trace, ranks: Ranks, launch: Int64s) -> Iterator[LaunchedOps]:

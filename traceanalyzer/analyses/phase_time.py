@@ -132,12 +132,12 @@ def active_time(cycles: Cycles, segments: Segments) -> ActiveTime:
         sets, (place,) = distinct(some.active)
         cycle = cycles.at(some.spans)
         group = np.where(cycle >= 0, lanes + cycle, some.spans.lane)
-        groups = lanes + cycles.spans.size
-        ns = total_by(group * sets.size + place, groups * sets.size, some.spans.duration_ns)
-        group, place = parted(np.flatnonzero(ns), max(sets.size, 1))
+        keys, (key,) = distinct(group * sets.size + place)
+        ns = total_by(key, keys.size, some.spans.duration_ns)
+        group, place = parted(keys, max(sets.size, 1))
         cycle = np.maximum(group - lanes, -1)
         lane = np.where(cycle >= 0, np.append(cycles.spans.lane, 0)[cycle], group)
-        parts.append((lane, cycle, sets[place], ns[ns != 0]))
+        parts.append((lane, cycle, sets[place], ns))
     if not parts:
         return ActiveTime(*(np.zeros(0, np.int64),) * 4)
     return ActiveTime(*(np.concatenate(column) for column in zip(*parts, strict=True)))

@@ -94,15 +94,16 @@ def process_counts(trace: Trace, phase_ranges: NDArray[np.int64]) -> pl.DataFram
     kinds = trace.ops["kind"].to_physical().to_numpy()
     runs = (kinds == OP_KINDS.index("kernel")) | (kinds == OP_KINDS.index("graph"))
     asks = pl.col("text").str.contains(_LAUNCHING)
-    size, names = trace.processes.height, trace.names.height
-    called = trace.launches["process"].to_numpy().astype(np.int64) * names
-    called += trace.launches["name"].to_numpy()
-    calls = np.bincount(called, minlength=size * names).reshape(size, names)
+    asking = trace.names.select(asks).to_series().to_numpy()
+    size = trace.processes.height
+    called = trace.launches["process"].to_numpy() * np.int64(2)
+    called += asking[trace.launches["name"].to_numpy()]
+    calls = np.bincount(called, minlength=2 * size).reshape(size, 2)
     counts = (
         np.bincount(opened, minlength=size),
         calls.sum(axis=1),
         np.bincount(trace.ops["process"].to_numpy()[runs], minlength=size),
-        calls[:, trace.names.select(asks).to_series().to_numpy()].sum(axis=1),
+        calls[:, 1],
         np.bincount(opened[phase_ranges], minlength=size),
     )
     return pl.DataFrame(

@@ -25,7 +25,7 @@ MAX_LABELS = 62
 """Labels that `sweep` tells apart: each is one bit of a positive int64."""
 
 _KEY_BITS = 63
-_FEWER = 4
+_MANY_WANTED = 4
 """Wanted keys to each that is there, from which on it costs less to look up these among those."""
 _MOST_STEPS = 64
 """Beyond them intervals do not nest as host ranges do, and going through them in turn is faster."""
@@ -33,7 +33,10 @@ _MOST_STEPS = 64
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """Order-preserving keys lane * 2**bits + (time - origin), wide enough for the data at hand."""
+    """Order-preserving keys lane * 2**bits + (time - origin), wide enough for the data at hand.
+
+    Where there is `one_lane` it is lane 0: keys are times, and no lane is looked at.
+    """
 
     origin_ns: int
     bits: int
@@ -127,7 +130,7 @@ def places_in(keys: Int64s, wanted: Int64s, side: Literal["left", "right"]) -> I
         wanted: Any order.
         side: "left" counts lower keys, "right" equal ones as well.
     """
-    if wanted.size < _FEWER * keys.size or (wanted[1:] < wanted[:-1]).any():
+    if wanted.size < _MANY_WANTED * keys.size or (wanted[1:] < wanted[:-1]).any():
         return np.searchsorted(keys, wanted, side)
     first = np.searchsorted(wanted, keys, "left" if side == "right" else "right")
     held = np.diff(first, prepend=0, append=wanted.size)

@@ -100,9 +100,9 @@ def _processes(
         "captures": _counted(thread_process[captures.begins["thread"].to_numpy()], size),
     }
     table = table.with_columns(pl.Series(name, count) for name, count in counts.items())
-    launches = [_tails(trace, phased, captures)]
-    launches += [] if phased is None else [_ops(trace), _launched(phased)]
-    for part in launches:
+    parts = [_tails(trace, phased, captures)]
+    parts += [] if phased is None else [_ops(trace), _launched(phased)]
+    for part in parts:
         table = table.join(part, on="process", how="left", maintain_order="left")
     missing = [name for name in (*_MORE_COUNTS, *_TIMES) if name not in table.columns]
     return table.with_columns(pl.lit(None, pl.Int64).alias(name) for name in missing).select(

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.phases.phased import PhasedTrace
 
-    Bools = NDArray[np.bool_]
     Int64s = NDArray[np.int64]
 
 

@@ -6,67 +6,44 @@ cut into pieces leaves no mark on the result.
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections import Counter, defaultdict
 from dataclasses import replace
 from itertools import compress
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
 
 from traceanalyzer.importers.interning import Names
-from traceanalyzer.importers.kineto_json import whole_number
+from traceanalyzer.importers.kineto_events import whole_number
+from traceanalyzer.importers.kineto_roles import (
+    ANNOTATIONS,
+    CALLED,
+    LAUNCHES,
+    NAMED,
+    ON_CPU,
+    OPERATOR,
+    OPS,
+    OVERHEADS,
+    ROLES,
+    SYNCS,
+    chosen,
+    devices_of,
+    ordinal,
+    streams_of,
+)
 from traceanalyzer.importers.kineto_times import NO_TIME
-from traceanalyzer.schema import OP_KINDS, SYNC_KINDS
+from traceanalyzer.schema import SYNC_KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     import numpy.typing as npt
 
-    from traceanalyzer.importers.kineto_events import Arguments, Event
+    from traceanalyzer.importers.kineto_events import Event
     from traceanalyzer.importers.kineto_json import Piece
     from traceanalyzer.importers.kineto_times import Nanoseconds
-
-# Capitalised categories are those of torch 1.8; HIP calls come as cuda_runtime too.
-_OP_CATEGORIES: Final = {
-    "kernel": "kernel",
-    "Kernel": "kernel",
-    "gpu_memcpy": "memcpy",
-    "Memcpy": "memcpy",
-    "gpu_memset": "memset",
-    "Memset": "memset",
-}
-_LAUNCH, _ANNOTATION, _SYNC, _CPU_OP, _OPERATOR, _WINDOW, _OVERHEAD = range(
-    len(OP_KINDS), len(OP_KINDS) + 7
-)
-_ROLES: Final[Mapping[str | None, int]] = {
-    **{category: OP_KINDS.index(kind) for category, kind in _OP_CATEGORIES.items()},
-    **dict.fromkeys(("cuda_runtime", "cuda_driver", "Runtime"), _LAUNCH),
-    "user_annotation": _ANNOTATION,
-    "cuda_sync": _SYNC,
-    "cpu_op": _CPU_OP,
-    "Operator": _OPERATOR,
-    "Trace": _WINDOW,
-    "overhead": _OVERHEAD,
-}
-
-
-def _among(*roles: int) -> bytes:
-    """A table of all roles, with a 1 for these."""
-    return bytes(role in roles for role in range(256))
-
-
-_OPS: Final = _among(*range(len(OP_KINDS)))
-_LAUNCHES, _ANNOTATIONS = _among(_LAUNCH), _among(_ANNOTATION)
-_SYNCS, _OVERHEADS = _among(_SYNC), _among(_OVERHEAD)
-_NAMED: Final = _among(*range(len(OP_KINDS)), _LAUNCH, _ANNOTATION, _OVERHEAD)
-_CALLED: Final = _among(_LAUNCH, _ANNOTATION)
-_ON_CPU: Final = _among(_LAUNCH, _ANNOTATION, _CPU_OP, _OPERATOR)
-WANTED: Final = frozenset(category for category in _ROLES if category is not None)
-"""Categories of the spans that `KinetoColumns` takes."""
 
 _SYNC_KINDS: Final = {
     "Stream Wait Event": "stream_wait_event",
@@ -74,11 +51,9 @@ _SYNC_KINDS: Final = {
     "Stream Sync": "stream",
     "Context Sync": "context",
 }
-_TRAILING_NUMBER: Final = re.compile(r"(\d{1,18})\s*\Z")  # torch 1.8: "tid": "stream 7"
 _OLD_DIALECT: Final = (
     "this torch version writes record_function ranges as plain operators: the trace has no ranges"
 )
-INT32_MAX: Final = (1 << 31) - 1
 INT64_MAX: Final = (1 << 63) - 1
 _SPANS_AT_ONCE: Final = 1 << 16
 
@@ -225,28 +200,28 @@ class _Rows:
     def add(self, piece: Piece, columns: KinetoColumns) -> None:
         """Take the spans of one piece, all of which have a start."""
         spans = piece.spans
-        roles = bytes([_ROLES[span.cat] for span in spans])
+        roles = bytes([ROLES[span.cat] for span in spans])
         self.roles += roles
         self.start_ns.append(piece.start_ns)
         self.duration_ns.append(piece.duration_ns)
-        if _OPERATOR in roles:
+        if OPERATOR in roles:
             columns.notes["info", _OLD_DIALECT] = 1
-        columns.process_ids.update([span.pid for span in _chosen(spans, roles, _ON_CPU)])
+        columns.process_ids.update([span.pid for span in chosen(spans, roles, ON_CPU)])
         # Names and threads are numbered in the order of the file, wherever pieces were cut.
         names, threads = columns.names, columns.threads
-        self.name.fromlist([names[span.name] for span in _chosen(spans, roles, _NAMED)])
-        self.thread.fromlist([threads[span.tid] for span in _chosen(spans, roles, _CALLED)])
-        self._add_ops(_chosen(spans, roles, _OPS), columns)
-        calls = [call.args.correlation for call in _chosen(spans, roles, _LAUNCHES)]
+        self.name.fromlist([names[span.name] for span in chosen(spans, roles, NAMED)])
+        self.thread.fromlist([threads[span.tid] for span in chosen(spans, roles, CALLED)])
+        self._add_ops(chosen(spans, roles, OPS), columns)
+        calls = [call.args.correlation for call in chosen(spans, roles, LAUNCHES)]
         columns.add_ids(self.call_correlation, calls)
-        for annotation in _chosen(spans, roles, _ANNOTATIONS):
+        for annotation in chosen(spans, roles, ANNOTATIONS):
             self.finished.append(str(annotation.args.finished).lower() != "false")
-        self._add_syncs(_chosen(spans, roles, _SYNCS), columns)
+        self._add_syncs(chosen(spans, roles, SYNCS), columns)
 
     def _add_ops(self, ops: Sequence[Event], columns: KinetoColumns) -> None:
         arguments = [op.args for op in ops]
-        columns.add_ids(self.op_device, _devices(ops, arguments, columns))
-        columns.add_ids(self.op_stream, _streams(ops, arguments, columns))
+        columns.add_ids(self.op_device, devices_of(ops, arguments, columns.notes))
+        columns.add_ids(self.op_stream, streams_of(ops, arguments, columns.notes))
         columns.add_ids(self.op_correlation, [each.correlation for each in arguments])
         columns.add_ids(self.graph_node, [each.graph_node_id for each in arguments])
         columns.add_ids(self.graph, [each.graph_id for each in arguments])
@@ -255,7 +230,7 @@ class _Rows:
         if not syncs:
             return
         kinds = [_SYNC_KINDS.get(str(sync.args.cuda_sync_kind), "unknown") for sync in syncs]
-        devices = [_ordinal(sync.args.device) for sync in syncs]
+        devices = [ordinal(sync.args.device) for sync in syncs]
         streams = [sync.args.stream for sync in syncs]
         self.sync_kind.fromlist([SYNC_KINDS.index(kind) for kind in kinds])
         columns.add_ids(self.sync_device, [-1 if device is None else device for device in devices])
@@ -278,8 +253,8 @@ class _Sorting:
         length_ns = np.maximum(self._duration_ns, 0)
         columns.widen(self._start_ns, length_ns)
         self._end_ns = self._start_ns + length_ns
-        self._name = self._spread(rows.name, _NAMED)
-        self._thread = self._spread(rows.thread, _CALLED)
+        self._name = self._spread(rows.name, NAMED)
+        self._thread = self._spread(rows.thread, CALLED)
 
     def _spread(self, values: array[int], table: bytes) -> npt.NDArray[np.int32]:
         """Values of the spans of some roles, where those spans are."""
@@ -298,7 +273,7 @@ class _Sorting:
         self._overheads()
 
     def _ops(self) -> None:
-        rows, taken = self._of(_OPS), self._rows
+        rows, taken = self._of(OPS), self._rows
         self._note_missing_durations(rows)
         self._columns.append(
             "ops",
@@ -314,7 +289,7 @@ class _Sorting:
         )
 
     def _launches(self) -> None:
-        rows = self._of(_LAUNCHES)
+        rows = self._of(LAUNCHES)
         self._note_missing_durations(rows)
         self._columns.append(
             "launches",
@@ -326,7 +301,7 @@ class _Sorting:
         )
 
     def _ranges(self) -> None:
-        rows = self._of(_ANNOTATIONS)
+        rows = self._of(ANNOTATIONS)
         has_end = self._duration_ns[rows] != NO_TIME
         closed = has_end & np.array(self._rows.finished, dtype=np.bool_)
         if not closed.all():
@@ -342,7 +317,7 @@ class _Sorting:
         )
 
     def _syncs(self) -> None:
-        rows, taken = self._of(_SYNCS), self._rows
+        rows, taken = self._of(SYNCS), self._rows
         self._note_missing_durations(rows)
         self._columns.append(
             "syncs",
@@ -355,7 +330,7 @@ class _Sorting:
         )
 
     def _overheads(self) -> None:
-        rows = self._of(_OVERHEADS)
+        rows = self._of(OVERHEADS)
         self._columns.append(
             "overheads",
             start_ns=self._start_ns[rows],
@@ -368,57 +343,3 @@ class _Sorting:
         if missing:
             text = "events without a duration were taken as 0 ns long"
             self._columns.notes["warning", text] += missing
-
-
-def _chosen(spans: list[Event], roles: bytes, table: bytes) -> list[Event]:
-    """The spans whose role has a 1 in a table of all roles."""
-    chosen = roles.translate(table)
-    return spans if 0 not in chosen else list(compress(spans, chosen)) if 1 in chosen else []
-
-
-def _devices(
-    ops: Sequence[Event], arguments: Sequence[Arguments], columns: KinetoColumns
-) -> list[int]:
-    devices = [each.device for each in arguments]
-    distinct = set(devices)  # nearly always one, and quicker to make than None to look for
-    if None in distinct:
-        devices = [
-            whole_number(op.pid) if device is None else device
-            for op, device in zip(ops, devices, strict=True)
-        ]
-        distinct = set(devices)
-    if any(_ordinal(device) is None for device in distinct):
-        devices = [_ordinal(device) for device in devices]
-    return _known(devices, "devices", columns)
-
-
-def _streams(
-    ops: Sequence[Event], arguments: Sequence[Arguments], columns: KinetoColumns
-) -> list[int]:
-    streams = [each.stream for each in arguments]
-    if None in set(streams):
-        streams = [
-            _stream_of_row(op.tid) if stream is None else stream
-            for op, stream in zip(ops, streams, strict=True)
-        ]
-    return _known(streams, "streams", columns)
-
-
-def _known(values: list[int | None], what: str, columns: KinetoColumns) -> list[int]:
-    if None not in set(values):
-        return cast("list[int]", values)
-    columns.notes["warning", f"ops of unknown {what} were put on number 0"] += values.count(None)
-    return [value or 0 for value in values]
-
-
-def _ordinal(device: int | None) -> int | None:
-    """A device ordinal that a table can hold."""
-    return device if device is not None and abs(device) <= INT32_MAX else None
-
-
-def _stream_of_row(thread_id: int | str | None) -> int | None:
-    """The stream a GPU event's row stands for: 7, "7" or "stream 7"."""
-    if isinstance(thread_id, str):
-        number = _TRAILING_NUMBER.search(thread_id)
-        return None if number is None else int(number[1])
-    return thread_id

@@ -1,14 +1,14 @@
-"""One event of a Kineto trace, and the decoders of a list of them, from quick to patient.
+"""One event of a Kineto trace, and the decoders of a list of them, from quick to lenient.
 
 A quick decoder looks at the phase (`ph`) first: of an event that is neither a span nor a label it
 makes nothing, and half of a trace of graph replays are arrows between the two. A patient one takes
-events of any phase, and such without one.
+events of any phase, and such without one; a lenient one takes values of any type.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any, Final
@@ -24,7 +24,8 @@ from traceanalyzer.importers.kineto_times import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections import Counter
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from traceanalyzer.importers.kineto_times import Nanoseconds, Written
 
@@ -165,6 +166,7 @@ class DecimalEvent(PatientEvent, gc=False):
 
 _ONE_USUAL: Final = msgspec.json.Decoder(_usual(CLOCKS[-1].span))
 _ONE_EVENT: Final = msgspec.json.Decoder(DecimalEvent)
+_MOST_DIGITS: Final = 20  # of an id; int64 holds fewer
 
 
 def decoded_one(text: bytes) -> Any:
@@ -182,3 +184,63 @@ def decoded_one(text: bytes) -> Any:
 def phase_of(event: Any) -> str:
     """The phase of an event of any decoder."""
     return str(event.ph if isinstance(event, PatientEvent) else event.__struct_config__.tag)
+
+
+def lenient(raw: Mapping[str, Any], notes: Counter[str]) -> DecimalEvent:
+    """An event whose values may have any type: those of a wrong one are taken as missing."""
+    arguments = raw.get("args")
+    arguments = arguments if isinstance(arguments, dict) else {}
+    correlation = whole_number(arguments.get("correlation"))
+    if correlation is None and arguments.get("correlation") is not None:
+        notes["correlation ids that are not whole numbers were taken as missing"] += 1
+    return DecimalEvent(
+        ph=_string(raw.get("ph")),
+        cat=_string(raw.get("cat")),
+        name=_string(raw.get("name")),
+        pid=_identity(raw.get("pid")),
+        tid=_identity(raw.get("tid")),
+        ts=_decimal(raw.get("ts")),
+        dur=_decimal(raw.get("dur")),
+        args=Arguments(
+            correlation=correlation or 0,
+            device=whole_number(arguments.get("device")),
+            stream=whole_number(arguments.get("stream")),
+            graph_id=whole_number(arguments.get("graph id")) or 0,
+            graph_node_id=whole_number(arguments.get("graph node id")) or 0,
+            cuda_sync_kind=arguments.get("cuda_sync_kind"),
+            finished=arguments.get("finished"),
+            name=arguments.get("name"),
+        ),
+    )
+
+
+def whole_number(value: object) -> int | None:
+    """An integer, also when it was written as text or with a fraction of zero."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value
+    if not isinstance(value, str | float | Decimal):
+        return None
+    try:
+        number = Decimal(str(value))
+        whole = number.is_finite() and number.adjusted() < _MOST_DIGITS and number == round(number)
+    except InvalidOperation:
+        return None
+    return int(number) if whole else None
+
+
+def _identity(value: object) -> int | str | None:
+    number = whole_number(value)
+    return number if number is not None else value if isinstance(value, str) else None
+
+
+def _string(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _decimal(value: object) -> Decimal:
+    try:
+        return Decimal(str(value)) if isinstance(value, int | str | Decimal) else Decimal("nan")
+    except InvalidOperation:
+        return Decimal("nan")

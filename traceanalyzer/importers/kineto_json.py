@@ -21,17 +21,16 @@ from traceanalyzer.importers.kineto_events import (
     CLOCKS,
     LABEL,
     SPAN,
-    Arguments,
-    DecimalEvent,
     Decoded,
     decoded_one,
+    lenient,
     phase_of,
 )
 from traceanalyzer.importers.kineto_text import TraceText, find_opening, repaired, scan_array
 from traceanalyzer.importers.kineto_times import FINE_DURATION, FINE_START, Written
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from traceanalyzer.importers.kineto_events import Clock, Event
     from traceanalyzer.importers.kineto_times import Nanoseconds
@@ -50,7 +49,6 @@ _LARGEST_METADATA: Final = 64 << 20
 _BETWEEN_EVENTS: Final = re.compile(rb"\s*(?:,\s*)?")
 _FIRST_KEY: Final = re.compile(rb'\{\s*"[^"\\]*"')
 _UNREADABLE: Final = (msgspec.MsgspecError, ValueError, RecursionError)
-_MOST_DIGITS: Final = 20  # of an id; int64 holds fewer
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +229,7 @@ class KinetoReader:
         except _UNREADABLE:
             pass
         try:
-            event = _lenient(_plain_json(text), self.notes)
+            event = lenient(_plain_json(text), self.notes)
         except (*_UNREADABLE, InvalidOperation):
             self.notes["events that cannot be decoded were left out"] += 1
             return None
@@ -309,63 +307,3 @@ def _last_border(buffer: bytes, events: Sequence[tuple[int, int]]) -> bytes | No
 
 def _plain_json(text: bytes) -> Any:
     return json.loads(text, parse_float=Decimal, strict=False)
-
-
-def _lenient(raw: Mapping[str, Any], notes: Counter[str]) -> DecimalEvent:
-    """An event whose values may have any type: those of a wrong one are taken as missing."""
-    arguments = raw.get("args")
-    arguments = arguments if isinstance(arguments, dict) else {}
-    correlation = whole_number(arguments.get("correlation"))
-    if correlation is None and arguments.get("correlation") is not None:
-        notes["correlation ids that are not whole numbers were taken as missing"] += 1
-    return DecimalEvent(
-        ph=_string(raw.get("ph")),
-        cat=_string(raw.get("cat")),
-        name=_string(raw.get("name")),
-        pid=_identity(raw.get("pid")),
-        tid=_identity(raw.get("tid")),
-        ts=_decimal(raw.get("ts")),
-        dur=_decimal(raw.get("dur")),
-        args=Arguments(
-            correlation=correlation or 0,
-            device=whole_number(arguments.get("device")),
-            stream=whole_number(arguments.get("stream")),
-            graph_id=whole_number(arguments.get("graph id")) or 0,
-            graph_node_id=whole_number(arguments.get("graph node id")) or 0,
-            cuda_sync_kind=arguments.get("cuda_sync_kind"),
-            finished=arguments.get("finished"),
-            name=arguments.get("name"),
-        ),
-    )
-
-
-def whole_number(value: object) -> int | None:
-    """An integer, also when it was written as text or with a fraction of zero."""
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, int):
-        return value
-    if not isinstance(value, str | float | Decimal):
-        return None
-    try:
-        number = Decimal(str(value))
-        whole = number.is_finite() and number.adjusted() < _MOST_DIGITS and number == round(number)
-    except InvalidOperation:
-        return None
-    return int(number) if whole else None
-
-
-def _identity(value: object) -> int | str | None:
-    number = whole_number(value)
-    return number if number is not None else value if isinstance(value, str) else None
-
-
-def _string(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _decimal(value: object) -> Decimal:
-    try:
-        return Decimal(str(value)) if isinstance(value, int | str | Decimal) else Decimal("nan")
-    except InvalidOperation:
-        return Decimal("nan")

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import polars as pl
 
 from traceanalyzer.errors import InputError
-from traceanalyzer.importers.kineto_columns import INT32_MAX, INT64_MAX, WANTED, KinetoColumns
-from traceanalyzer.importers.kineto_json import EXPORT_AGAIN, KinetoReader, whole_number
+from traceanalyzer.importers.kineto_columns import INT64_MAX, KinetoColumns
+from traceanalyzer.importers.kineto_events import whole_number
+from traceanalyzer.importers.kineto_json import EXPORT_AGAIN, KinetoReader
+from traceanalyzer.importers.kineto_roles import INT32_MAX, WANTED
 from traceanalyzer.importers.kineto_text import (
     TraceText,
     find_opening,

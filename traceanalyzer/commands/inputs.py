@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from functools import wraps
 from math import isfinite
 from pathlib import Path
@@ -199,8 +200,6 @@ def _write_out(data: bytes) -> None:
 
 def _replace(target: Path, data: bytes) -> None:
     """Write beside the target and rename, so that a reader never sees a part."""
-    import tempfile
-
     number, name = tempfile.mkstemp(prefix=".traceanalyzer-", dir=target.parent)
     part = Path(name)
     try:

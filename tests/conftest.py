@@ -5,10 +5,12 @@ from __future__ import annotations
 import fcntl
 import os
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
 
 from tests.harness import missing_for, required_markers
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 # No property fails because the machine is busy. A profile of the command line comes later and wins.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
+
+_NSYS_ENDS_S = 2
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -33,18 +37,28 @@ def pytest_configure() -> None:
     required_markers()
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Run tests that need nsys one at a time, also with several workers.
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Run tests that need nsys one at a time, also with several workers, and once more if it died.
 
-    Nsight Systems 2022.4 sometimes dies at its start (`sem_open`) while another session ends.
+    Nsight Systems 2022.4 sometimes dies at its start (`sem_open`) while another session ends, which
+    it may after its test. It leaves no report then, which a fault of ours would do twice.
     """
     if "needs_nsys" not in _markers(item):
-        return (yield)
+        return None
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     lock = Path(tempfile.gettempdir()) / f"traceanalyzer-nsys-{os.getuid()}.lock"
     with lock.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        return (yield)
+        reports = runtestprotocol(item, log=False, nextitem=nextitem)
+        if any(report.failed and "left no report" in report.longreprtext for report in reports):
+            time.sleep(_NSYS_ENDS_S)
+            item._initrequest()  # type: ignore[attr-defined]
+            reports = runtestprotocol(item, log=False, nextitem=nextitem)
+    for report in reports:
+        item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
 
 
 def _markers(item: pytest.Item) -> set[str]:

@@ -690,6 +690,27 @@ def test_odd_values_in_what_a_trace_does_not_need_are_no_matter(
     assert diagnostics(trace) == {"ids of more than 64 bits were taken as missing": 1}
 
 
+@pytest.mark.parametrize("piece", [1, 100, 100_000])
+def test_what_is_odd_is_told_in_the_order_of_the_file(
+    piece: int, reading: Callable[..., Trace]
+) -> None:
+    endless, bare = annotation(1), kernel(2)
+    del endless["dur"], bare["args"]["stream"], bare["tid"]
+    odd = [kernel(3, -1), endless, bare, {"ph": "X", "cat": "cuda_sync", "ts": 4}]
+    with pieces_of(piece):
+        noted_in_order = list(diagnostics(reading([kernel(1), *odd, kernel(9)])))
+        other_way_round = list(diagnostics(reading([kernel(1), *odd[::-1], kernel(9)])))
+    whole = [
+        "events with a negative duration were taken as 0 ns long",
+        "ops of unknown streams were put on number 0",
+        "annotations that the recording's end cut off",
+        "events without a duration were taken as 0 ns long",
+    ]
+    by_event = [whole[0], whole[2], whole[1], whole[3]]
+    assert noted_in_order == (whole if piece == 100_000 else by_event)
+    assert other_way_round == (whole if piece == 100_000 else by_event[::-1])
+
+
 def test_ops_of_one_device_and_of_several_keep_it(reading: Callable[..., Trace]) -> None:
     for devices in ([0, 0], [3, 3], [3, 0]):
         trace = reading([kernel(1, device=device) for device in devices])

@@ -95,7 +95,8 @@ class KinetoColumns:
     """The columns of the tables so far, and what was seen on the way.
 
     Rows are gathered as plain arrays and sorted into the tables some ten thousand at a time: a
-    piece has a few hundred spans, of which numpy's calls would cost as much as all else.
+    piece has a few hundred spans, of which numpy's calls would cost as much as all else. What is
+    odd is noted piece by piece all the same: reports tell notes in the order of the file.
     """
 
     def __init__(self) -> None:
@@ -120,7 +121,9 @@ class KinetoColumns:
         self.spans += len(piece.spans)
         self._add_labels(piece.labels)
         if piece.spans:
-            self._rows.add(self._timed(piece), self)
+            piece = self._timed(piece)
+            self._note_negative_durations(piece)
+            self._rows.add(piece, self)
             if len(self._rows.roles) >= _SPANS_AT_ONCE:
                 self.finish()
 
@@ -161,6 +164,20 @@ class KinetoColumns:
             duration_ns=piece.duration_ns[stated],
         )
 
+    def _note_negative_durations(self, piece: Piece) -> None:
+        if piece.duration_ns.min(initial=0) >= 0:
+            return
+        negative = int(np.count_nonzero((piece.duration_ns < 0) & (piece.duration_ns != NO_TIME)))
+        if negative:
+            text = "events with a negative duration were taken as 0 ns long"
+            self.notes["warning", text] += negative
+
+    def note_missing_durations(self, missing: int) -> None:
+        """Say so where some of a table's rows have none."""
+        if missing:
+            text = "events without a duration were taken as 0 ns long"
+            self.notes["warning", text] += missing
+
     def widen(self, start_ns: Nanoseconds, length_ns: Nanoseconds) -> None:
         """Take these spans into the recording's time."""
         known = (start_ns != 0) | (length_ns != 0)  # 0/0 is an op that was not collected
@@ -193,7 +210,7 @@ class _Rows:
             array("q") for _ in range(5)
         )
         self.call_correlation = array("q")
-        self.finished = array("b")
+        self.closed = array("b")
         self.sync_kind = array("b")
         self.sync_device, self.sync_stream, self.sync_correlation = (array("q") for _ in range(3))
 
@@ -211,11 +228,14 @@ class _Rows:
         names, threads = columns.names, columns.threads
         self.name.fromlist([names[span.name] for span in chosen(spans, roles, NAMED)])
         self.thread.fromlist([threads[span.tid] for span in chosen(spans, roles, CALLED)])
+        lacking = _without_duration(roles, piece.duration_ns)
+        columns.note_missing_durations(_count(lacking, OPS))
         self._add_ops(chosen(spans, roles, OPS), columns)
+        columns.note_missing_durations(_count(lacking, LAUNCHES))
         calls = [call.args.correlation for call in chosen(spans, roles, LAUNCHES)]
         columns.add_ids(self.call_correlation, calls)
-        for annotation in chosen(spans, roles, ANNOTATIONS):
-            self.finished.append(str(annotation.args.finished).lower() != "false")
+        self._add_annotations(piece, roles, columns)
+        columns.note_missing_durations(_count(lacking, SYNCS))
         self._add_syncs(chosen(spans, roles, SYNCS), columns)
 
     def _add_ops(self, ops: Sequence[Event], columns: KinetoColumns) -> None:
@@ -225,6 +245,22 @@ class _Rows:
         columns.add_ids(self.op_correlation, [each.correlation for each in arguments])
         columns.add_ids(self.graph_node, [each.graph_node_id for each in arguments])
         columns.add_ids(self.graph, [each.graph_id for each in arguments])
+
+    def _add_annotations(self, piece: Piece, roles: bytes, columns: KinetoColumns) -> None:
+        annotated = roles.translate(ANNOTATIONS)
+        if 1 not in annotated:
+            return
+        durations = compress(piece.duration_ns.tolist(), annotated)
+        closed = [
+            duration != NO_TIME and str(annotation.args.finished).lower() != "false"
+            for annotation, duration in zip(
+                compress(piece.spans, annotated), durations, strict=True
+            )
+        ]
+        self.closed.fromlist(closed)
+        if not all(closed):
+            text = "annotations that the recording's end cut off"
+            columns.notes["info", text] += closed.count(False)
 
     def _add_syncs(self, syncs: Sequence[Event], columns: KinetoColumns) -> None:
         if not syncs:
@@ -246,10 +282,6 @@ class _Sorting:
         self._roles = np.frombuffer(rows.roles, dtype=np.int8)
         self._start_ns = np.concatenate(rows.start_ns)
         self._duration_ns = np.concatenate(rows.duration_ns)
-        negative = (self._duration_ns < 0) & (self._duration_ns != NO_TIME)
-        if negative.any():
-            text = "events with a negative duration were taken as 0 ns long"
-            columns.notes["warning", text] += int(np.count_nonzero(negative))
         length_ns = np.maximum(self._duration_ns, 0)
         columns.widen(self._start_ns, length_ns)
         self._end_ns = self._start_ns + length_ns
@@ -274,7 +306,6 @@ class _Sorting:
 
     def _ops(self) -> None:
         rows, taken = self._of(OPS), self._rows
-        self._note_missing_durations(rows)
         self._columns.append(
             "ops",
             start_ns=self._start_ns[rows],
@@ -290,7 +321,6 @@ class _Sorting:
 
     def _launches(self) -> None:
         rows = self._of(LAUNCHES)
-        self._note_missing_durations(rows)
         self._columns.append(
             "launches",
             start_ns=self._start_ns[rows],
@@ -303,22 +333,17 @@ class _Sorting:
     def _ranges(self) -> None:
         rows = self._of(ANNOTATIONS)
         has_end = self._duration_ns[rows] != NO_TIME
-        closed = has_end & np.array(self._rows.finished, dtype=np.bool_)
-        if not closed.all():
-            text = "annotations that the recording's end cut off"
-            self._columns.notes["info", text] += int(np.count_nonzero(~closed))
         self._columns.append(
             "ranges",
             start_ns=self._start_ns[rows],
             end_ns=np.where(has_end, self._end_ns[rows], NO_TIME),
             thread=self._thread[rows],
             name=self._name[rows],
-            closed=closed,
+            closed=np.array(self._rows.closed, dtype=np.bool_),
         )
 
     def _syncs(self) -> None:
         rows, taken = self._of(SYNCS), self._rows
-        self._note_missing_durations(rows)
         self._columns.append(
             "syncs",
             start_ns=self._start_ns[rows],
@@ -338,8 +363,14 @@ class _Sorting:
             name=self._name[rows],
         )
 
-    def _note_missing_durations(self, rows: npt.NDArray[np.intp]) -> None:
-        missing = int(np.count_nonzero(self._duration_ns[rows] == NO_TIME))
-        if missing:
-            text = "events without a duration were taken as 0 ns long"
-            self._columns.notes["warning", text] += missing
+
+def _without_duration(roles: bytes, duration_ns: Nanoseconds) -> bytes:
+    """The roles of the spans that state none."""
+    if duration_ns.min(initial=0) >= 0:
+        return b""
+    return bytes(compress(roles, (duration_ns == NO_TIME).tolist()))
+
+
+def _count(roles: bytes, table: bytes) -> int:
+    """How many of the roles have a 1 in a table of all roles."""
+    return roles.translate(table).count(1)

@@ -55,8 +55,9 @@ def explain_gaps(phased: PhasedTrace, order: DeviceOrder, idle: IdleTime) -> pl.
     Returns:
         One row a gap piece: lane, cycle (-1 outside), label, cause (place in `CAUSES`), ns.
     """
-    cycle = phased.cycles.at(idle.spans)
+    known = _Known(_blocking_calls(phased), _told_to_wait(phased, order), _Replays.of(phased))
     ender = _enders(phased, idle)
+    cycle = phased.cycles.at(idle.spans)
     # What no op ends counts only inside a cycle, whose time has to be somebody's all the same.
     counted = np.flatnonzero((ender >= 0) | (cycle >= 0))
     pieces, since_ns = idle.spans, idle.since_ns
@@ -72,7 +73,7 @@ def explain_gaps(phased: PhasedTrace, order: DeviceOrder, idle: IdleTime) -> pl.
         "ns": pieces.duration_ns,
     }
     del pieces, cycle, label
-    return pl.DataFrame({**table, "cause": _causes(phased, order, since_ns, ender)})
+    return pl.DataFrame({**table, "cause": _causes(phased, known, since_ns, ender)})
 
 
 def gap_sums(gaps: pl.DataFrame, labels: int) -> pl.DataFrame:
@@ -107,10 +108,9 @@ def _precedence(phased: PhasedTrace) -> Int64s:
 
 
 def _causes(
-    phased: PhasedTrace, order: DeviceOrder, since_ns: Int64s, ender: Int64s
+    phased: PhasedTrace, known: _Known, since_ns: Int64s, ender: Int64s
 ) -> NDArray[np.int8]:
     """Cause of each gap, some at a time: what is looked up for each then takes little memory."""
-    known = _Known(_blocking_calls(phased), _told_to_wait(phased, order), _Replays.of(phased))
     cause = np.full(ender.size, UNKNOWN, np.int8)
     for first in range(0, ender.size, _AT_ONCE):
         some = slice(first, first + _AT_ONCE)
@@ -187,7 +187,10 @@ def _told_to_wait(phased: PhasedTrace, order: DeviceOrder) -> NDArray[np.bool_] 
     follows = (lane[1:] == lane[:-1]) & (launch[:-1] >= 0)
     np.copyto(since_ns[1:], called_ns[:-1], where=follows)
     rows = np.flatnonzero(launch >= 0)
-    lane, called_ns, since_ns = lane[rows], called_ns[rows], since_ns[rows]
+    del launch, follows
+    lane = lane[rows]  # one column after another, so that one of them is held twice
+    called_ns = called_ns[rows]
+    since_ns = since_ns[rows]
     packing = Packing.covering(lanes, (called_ns, waits.start_ns))
     keys = packing.key(waits.lane, waits.start_ns)
     place = places_in(keys, packing.key(lane, called_ns), "right") - 1

@@ -57,7 +57,10 @@ def measured_on_gpu(phased: PhasedTrace) -> dict[str, pl.DataFrame]:
 def _timing(phased: PhasedTrace, order: DeviceOrder) -> dict[str, pl.DataFrame]:
     """What the timeline of the lanes tells."""
     idle = idle_time(order, phased.cycles)
-    gaps, graphs = explain_gaps(phased, order, idle), graphs_of(phased, idle)
+    give_back_freed_memory()
+    gaps = explain_gaps(phased, order, idle)
+    give_back_freed_memory()
+    graphs = graphs_of(phased, idle)
     del idle
     give_back_freed_memory()
     active = active_time_of_ops(phased, order)
@@ -92,15 +95,16 @@ def _worked(phased: PhasedTrace, order: DeviceOrder) -> dict[str, pl.DataFrame]:
     """What is told of the ops in the order of their starts, and by cycle and kernel."""
     groups = op_groups(phased)
     found = collectives_of(phased, order, groups.class_of_op)
-    return {
+    told = {
         "collectives": found.ops,
         "beside": pl.DataFrame(asdict(found.beside)),
         "coverage": coverage_ledger(phased, order),
         "leads": host_lead(phased, order),
         "replayed": replayed_ops(phased, groups),
         "cycle_kernels": kernels_by_cycle(phased, groups),
-        **_busy(phased, busy_pieces(phased, order, groups)),
     }
+    give_back_freed_memory()
+    return told | _busy(phased, busy_pieces(phased, order, groups))
 
 
 def _busy(phased: PhasedTrace, pieces: BusyPieces) -> dict[str, pl.DataFrame]:

@@ -119,8 +119,7 @@ def class_time(phased: PhasedTrace, pieces: BusyPieces) -> pl.DataFrame:
     groups = pieces.groups
 
     def key(lane: Int64s, cycle: Int64s, label: Int64s, row: Int64s) -> Int64s:
-        slot = np.where(cycle >= 0, cycle + lanes, lane)  # what is outside of cycles stands first
-        return (slot * labels + label) * rows + row
+        return (phased.cycles.slots(lane, cycle, lanes) * labels + label) * rows + row
 
     table = _summed(
         key(groups.lane, groups.cycle, groups.label, groups.kernel_class),
@@ -130,12 +129,11 @@ def class_time(phased: PhasedTrace, pieces: BusyPieces) -> pl.DataFrame:
     )
     rest, row = parted(table["key"].to_numpy(), rows)
     slot, label = parted(rest, labels)
-    cycle = np.maximum(slot - lanes, -1)
-    lane = np.append(phased.cycles.spans.lane, 0)[cycle]
+    lane, cycle = phased.cycles.of_slots(slot, lanes)
     return pl.DataFrame(
         {
             "cycle": cycle,
-            "lane": np.where(cycle >= 0, lane, slot),
+            "lane": lane,
             "label": label,
             "class": row,
             "ops": table["ops"],

@@ -130,14 +130,11 @@ def active_time(cycles: Cycles, segments: Segments) -> ActiveTime:
     parts = []
     for some in _some_at_once(segments):
         sets, (place,) = distinct(some.active)
-        cycle = cycles.at(some.spans)
-        group = np.where(cycle >= 0, lanes + cycle, some.spans.lane)
-        keys, (key,) = distinct(group * sets.size + place)
+        slot = cycles.slots(some.spans.lane, cycles.at(some.spans), lanes)
+        keys, (key,) = distinct(slot * sets.size + place)
         ns = total_by(key, keys.size, some.spans.duration_ns)
-        group, place = parted(keys, max(sets.size, 1))
-        cycle = np.maximum(group - lanes, -1)
-        lane = np.where(cycle >= 0, np.append(cycles.spans.lane, 0)[cycle], group)
-        parts.append((lane, cycle, sets[place], ns))
+        slot, place = parted(keys, max(sets.size, 1))
+        parts.append((*cycles.of_slots(slot, lanes), sets[place], ns))
     if not parts:
         return ActiveTime(*(np.zeros(0, np.int64),) * 4)
     return ActiveTime(*(np.concatenate(column) for column in zip(*parts, strict=True)))
@@ -150,20 +147,19 @@ def active_time_of_ops(phased: PhasedTrace, order: DeviceOrder) -> ActiveTime:
         phased: A trace with settled phases.
         order: Its ops in the order of their starts.
     """
-    ops, cut = order.filled(), phased.cycles.borders(order.packing)
+    cycles = phased.cycles
+    ops, cut = order.filled(), cycles.borders(order.packing)
     alone = ops.alone()
     alone &= places_in(cut, ops.end, "left") <= places_in(cut, ops.start, "right")
     own, shared = ops.op[alone], ops.op[~alone]
     lanes, labels = phased.ranks.size, len(phased.labels)
-    cycle, lane = phased.cycle[own], phased.ops.lane[own]
-    slot = np.where(cycle >= 0, lanes + cycle, lane) * labels + phased.label[own]
-    slots = (lanes + phased.cycles.spans.size) * labels
-    ns = total_by(slot, slots, phased.ops.end_ns[own] - phased.ops.start_ns[own])
-    group, label = parted(np.flatnonzero(ns), labels)
-    cycle = np.maximum(group - lanes, -1)
-    lane = np.where(cycle >= 0, np.append(phased.cycles.spans.lane, 0)[cycle], group)
-    divided = phase_segments(phased.ops.take(shared), phased.label[shared], phased.cycles)
-    rest = active_time(phased.cycles, divided)
+    slot = cycles.slots(phased.ops.lane[own], phased.cycle[own], lanes)
+    key, keys = slot * labels + phased.label[own], (lanes + cycles.spans.size) * labels
+    ns = total_by(key, keys, phased.ops.end_ns[own] - phased.ops.start_ns[own])
+    slot, label = parted(np.flatnonzero(ns), labels)
+    lane, cycle = cycles.of_slots(slot, lanes)
+    divided = phase_segments(phased.ops.take(shared), phased.label[shared], cycles)
+    rest = active_time(cycles, divided)
     return ActiveTime(
         np.concatenate((lane, rest.lane)),
         np.concatenate((cycle, rest.cycle)),

@@ -72,6 +72,19 @@ class Cycles:
         times = (spans.start_ns, spans.end_ns)
         return np.unique(np.concatenate([packing.key(spans.lane, time) for time in times]))
 
+    def slots(
+        self, lane: NDArray[np.int64], cycle: NDArray[np.int64], lanes: int
+    ) -> NDArray[np.int64]:
+        """A number for each cycle, after one for what each of `lanes` does outside of cycles."""
+        return np.where(cycle >= 0, cycle + lanes, lane)
+
+    def of_slots(
+        self, slot: NDArray[np.int64], lanes: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Lane and cycle (-1 outside) of each slot."""
+        cycle = np.maximum(slot - lanes, -1)
+        return np.where(cycle >= 0, np.append(self.spans.lane, 0)[cycle], slot), cycle
+
     def at(self, points: Intervals) -> NDArray[np.int64]:
         """The cycle in which each interval starts, -1 for none."""
         if not self.spans.size:

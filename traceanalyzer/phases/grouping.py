@@ -85,20 +85,6 @@ def least_of(place: Int64s, groups: int, values: Int64s) -> Int64s:
     return least
 
 
-def greatest_of(place: Int64s, groups: int, values: Int64s) -> Int64s:
-    """The greatest value of each group, each of which has one."""
-    greatest = np.full(groups, np.iinfo(np.int64).min)
-    np.maximum.at(greatest, place, values)
-    return greatest
-
-
-def any_of(place: Int64s, groups: int, values: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which groups have a value that is true."""
-    found = np.zeros(groups, bool)
-    found[place[values]] = True
-    return found
-
-
 def ordered(slot: Int64s, start_ns: Int64s) -> Int64s:
     """Rows by slot, start and row, as `np.lexsort` gives them in several times the time.
 

@@ -54,7 +54,7 @@ def op_groups(phased: PhasedTrace) -> OpGroups:
     """Group the ops of a trace with settled phases."""
     kernels = kernels_of_ops(phased.trace)
     labels, lanes, size = len(phased.labels), phased.ranks.size, max(kernels.name.size, 1)
-    key = np.where(phased.cycle >= 0, phased.cycle + lanes, phased.ops.lane)
+    key = phased.cycles.slots(phased.ops.lane, phased.cycle, lanes)
     key *= labels
     key += phased.label
     key *= size
@@ -62,11 +62,10 @@ def op_groups(phased: PhasedTrace) -> OpGroups:
     groups, (of_op,) = distinct(key)
     rest, kernel = parted(groups, size)
     slot, label = parted(rest, labels)
-    cycle = np.maximum(slot - lanes, -1)
-    lane = np.append(phased.cycles.spans.lane, 0)[cycle]
+    lane, cycle = phased.cycles.of_slots(slot, lanes)
     return OpGroups(
         of_op,
-        np.where(cycle >= 0, lane, slot),
+        lane,
         cycle,
         label,
         kernels.kernel_class[kernel],

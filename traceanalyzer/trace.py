@@ -116,6 +116,14 @@ KEYS: Final = {
 _TEXT_NAME_TABLES = ("processes", "threads", "devices")
 
 
+def of_kinds(ops: pl.DataFrame, *kinds: str) -> NDArray[np.bool_]:
+    """Which ops are of one of some kinds, names in `schema.OP_KINDS`."""
+    numbers = ops["kind"].to_physical().to_numpy()
+    wanted = np.zeros(len(schema.OP_KINDS), bool)
+    wanted[[schema.OP_KINDS.index(kind) for kind in kinds]] = True
+    return wanted[numbers]
+
+
 def concatenate(traces: Sequence[Trace], files: Sequence[int] | None = None) -> Trace:
     """Join traces into one, renumbering their keys.
 

@@ -9,7 +9,7 @@ import polars as pl
 
 from traceanalyzer.phases.attribution import launched_by_graph_call
 from traceanalyzer.phases.grouping import begins_anew, parted, without_repeats
-from traceanalyzer.schema import OP_KINDS
+from traceanalyzer.trace import of_kinds
 
 if TYPE_CHECKING:
     from traceanalyzer.phases.phased import PhasedTrace
@@ -22,8 +22,7 @@ def cycle_launches(phased: PhasedTrace) -> pl.DataFrame:
         One row a cycle and label that has any: cycle, label, graph_launches, kernel_launches. A
         replay counts once however many ops it left.
     """
-    kinds = phased.trace.ops["kind"].to_physical().to_numpy()
-    launched = (kinds == OP_KINDS.index("kernel")) | (kinds == OP_KINDS.index("graph"))
+    launched = of_kinds(phased.trace.ops, "kernel", "graph")
     launched &= (phased.cycle >= 0) & (phased.attribution.launch >= 0)
     labels, launches = len(phased.labels), max(phased.trace.launches.height, 1)
     key = phased.cycle * labels

@@ -16,6 +16,7 @@ import polars as pl
 from traceanalyzer.intervals import Intervals, added_to_union, sorted_rows
 from traceanalyzer.phases.grouping import begins_anew, distinct, parted
 from traceanalyzer.phases.kernel_order import recurring_blocks
+from traceanalyzer.trace import of_kinds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -344,7 +345,7 @@ def _blocks(phased: PhasedTrace, graphs: pl.DataFrame) -> pl.Series:
     lane, launch = graphs["lane"].to_numpy(), graphs["launch"].to_numpy()
     wanted = np.zeros(phased.trace.launches.height + 1, bool)
     wanted[launch[launch >= 0]] = True
-    kernels = (phased.trace.ops["kind"] == "kernel").to_numpy() & phased.collected
+    kernels = of_kinds(phased.trace.ops, "kernel") & phased.collected
     rows = np.flatnonzero(wanted[phased.attribution.launch] & kernels)
     rows = rows[np.argsort(phased.ops.start_ns[rows], kind="stable")]
     names = phased.trace.ops["name"].to_numpy()[rows]

@@ -15,6 +15,7 @@ from traceanalyzer import schema
 from traceanalyzer.intervals import Containers, Intervals, Packing, total_by, union
 from traceanalyzer.phases.attribution import launch_intervals, launches_of_ops
 from traceanalyzer.phases.spans import classify_ranges
+from traceanalyzer.trace import of_kinds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -96,7 +97,7 @@ def kernel_table(trace: Trace) -> pl.DataFrame:
     """
     if not trace.ranges.height:
         return pl.DataFrame(schema=_KERNEL_SCHEMA)
-    kinds = trace.ops["kind"].is_in(["kernel", "graph"]).to_numpy()
+    kinds = of_kinds(trace.ops, "kernel", "graph")
     rows = np.flatnonzero(kinds)
     labelled, labels = _labelled(trace)
     pairs = _op_labels(trace, labelled, rows)

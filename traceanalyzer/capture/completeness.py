@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from traceanalyzer.schema import OP_KINDS
+from traceanalyzer.trace import of_kinds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,8 +91,7 @@ def process_counts(trace: Trace, phase_ranges: NDArray[np.int64]) -> pl.DataFram
     """
     of_thread = trace.threads["process"].to_numpy()
     opened = of_thread[trace.ranges["thread"].to_numpy()]
-    kinds = trace.ops["kind"].to_physical().to_numpy()
-    runs = (kinds == OP_KINDS.index("kernel")) | (kinds == OP_KINDS.index("graph"))
+    runs = of_kinds(trace.ops, "kernel", "graph")
     asks = pl.col("text").str.contains(_LAUNCHING)
     asking = trace.names.select(asks).to_series().to_numpy()
     size = trace.processes.height

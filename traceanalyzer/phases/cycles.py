@@ -17,6 +17,7 @@ from traceanalyzer.phases.grouping import distinct, least_of, parted
 from traceanalyzer.phases.lost_events import in_short_replays
 from traceanalyzer.phases.recorder_stalls import Stalls, in_stalls, stalls_of
 from traceanalyzer.phases.rules import has_target_forward, is_prompt_work
+from traceanalyzer.trace import of_kinds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -202,7 +203,7 @@ def forward_of_span(spans: Spans) -> NDArray[np.int64]:
 
 def _first_ops(sources: CycleSources, forward: NDArray[np.int64]) -> pl.DataFrame:
     """First kernel or whole-graph row of each target forward, by lane and start."""
-    kinds = sources.trace.ops["kind"].is_in(["kernel", "graph"]).to_numpy()
+    kinds = of_kinds(sources.trace.ops, "kernel", "graph")
     span = sources.attribution.span
     of_op = np.append(forward, -1)[span]
     of_op[_in_other_part(sources)] = -1

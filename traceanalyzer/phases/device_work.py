@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from traceanalyzer.intervals import Intervals, Packing, places_in, sorted_rows, union
-from traceanalyzer.schema import OP_KINDS
+from traceanalyzer.trace import of_kinds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -152,7 +152,7 @@ def work_beside(phased: PhasedTrace, order: DeviceOrder, waiters: Int64s) -> Int
     waits = np.zeros(phased.ops.size, bool)
     waits[waiters] = True
     rows = order.op[~order.alone()]
-    kernel = phased.trace.ops["kind"].to_physical().to_numpy() == OP_KINDS.index("kernel")
+    kernel = of_kinds(phased.trace.ops, "kernel")
     works = ~waits & kernel & (phased.label < len(phased.spans.phases))
     return _common(*(union(phased.ops.take(rows[chosen[rows]])) for chosen in (works, waits)))
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from traceanalyzer.intervals import Containers
 from traceanalyzer.phases.grouping import begins_anew, ordered
+from traceanalyzer.trace import of_kinds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,7 +47,7 @@ class Forwards:
 
 def forwards_of(phased: PhasedTrace) -> Forwards:
     """Every forward of every phase."""
-    chosen = (phased.trace.ops["kind"] == "kernel").to_numpy() & phased.collected
+    chosen = of_kinds(phased.trace.ops, "kernel") & phased.collected
     rows = np.flatnonzero(chosen & (phased.attribution.span >= 0))
     group = _outermost(phased.spans)[phased.attribution.span[rows]]
     label, lane = phased.label[rows], phased.ops.lane[rows]

@@ -13,7 +13,7 @@ import pytest
 from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
 
-from tests.harness import missing_for, required_markers
+from tests.harness import NsysDiedError, missing_for, required_markers
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -42,7 +42,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     """Run tests that need nsys one at a time, also with several workers, and once more if it died.
 
     Nsight Systems 2022.4 sometimes dies at its start (`sem_open`) while another session ends, which
-    it may after its test. It leaves no report then, which a fault of ours would do twice.
+    it may after its test.
     """
     if "needs_nsys" not in _markers(item):
         return None
@@ -51,7 +51,9 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     with lock.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         reports = runtestprotocol(item, log=False, nextitem=nextitem)
-        if any(report.failed and "left no report" in report.longreprtext for report in reports):
+        if any(
+            report.failed and NsysDiedError.__name__ in report.longreprtext for report in reports
+        ):
             time.sleep(_NSYS_ENDS_S)
             item._initrequest()  # type: ignore[attr-defined]
             reports = runtestprotocol(item, log=False, nextitem=nextitem)

@@ -24,6 +24,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 SAMPLE_TRACES = REPOSITORY / "sample_traces"
 
 needs_nsys = pytest.mark.needs_nsys
+_NSYS_DIES = ("Dynamic exception type: boost::", "Connection reset by peer")
 needs_chromium = pytest.mark.needs_chromium
 needs_shared = pytest.mark.needs_shared
 
@@ -75,13 +76,25 @@ def required_markers() -> set[str]:
     return {f"needs_{name}" for name in names}
 
 
+class NsysDiedError(Exception):
+    """Nsight Systems ended by an exception of its own, so a test can tell nothing of ours."""
+
+
 @dataclass(frozen=True)
 class CompletedResult:
-    """What a finished command left."""
+    """What a finished command left.
+
+    Raises:
+        NsysDiedError: It says that Nsight Systems died.
+    """
 
     exit_code: int
     stdout: str
     stderr: str
+
+    def __post_init__(self) -> None:
+        if any(sign in self.stderr for sign in _NSYS_DIES):
+            raise NsysDiedError(self.stderr)
 
 
 def run_cli(
